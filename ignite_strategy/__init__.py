@@ -1,0 +1,45 @@
+"""TensorFlow training inside an Apache Ignite cluster.
+
+``import ignite_strategy as igs`` is cheap: it loads neither TensorFlow nor Dask nor a ZooKeeper client. Public names are
+loaded on first use, and ``igfs://`` registers itself as soon as TensorFlow is imported, before or after this package.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ignite_strategy.dataset import IgniteDataset as IgniteDataset
+    from ignite_strategy.estimator import IgniteStrategy as IgniteStrategy
+    from ignite_strategy.local import LocalCluster as LocalCluster
+    from ignite_strategy.topology import IgniteClusterResolver as IgniteClusterResolver
+
+__version__ = "0.1.0"
+
+_EXPORTS = {
+    "IgniteClusterResolver": "ignite_strategy.topology",
+    "IgniteDataset": "ignite_strategy.dataset",
+    "IgniteStrategy": "ignite_strategy.estimator",
+    "LocalCluster": "ignite_strategy.local",
+}
+
+__all__ = [  # noqa: PLE0604, RUF022
+    "IgniteClusterResolver",
+    "IgniteDataset",
+    "IgniteStrategy",
+    "LocalCluster",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _EXPORTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_EXPORTS[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_EXPORTS})

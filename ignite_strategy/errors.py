@@ -1,0 +1,149 @@
+"""Every error that this package raises, as one tree.
+
+::
+
+    IgniteStrategyError
+    ├── ConnectionFailedError      no usable connection: refused, unreachable, closed by the peer
+    │   ├── DeadlineExceededError  no answer within the limit
+    │   └── AuthenticationError    the server refused the user, or the certificate was refused
+    ├── InvalidArgumentError       an argument, option or environment variable cannot be used (also a ValueError)
+    ├── NotFoundError              no such cache, file, node or task
+    ├── AlreadyExistsError         the name is taken
+    ├── PreconditionError          not possible in this state (not empty, wrong server, no agent)
+    ├── UnsupportedError           a type or feature that this version does not have; never silently skipped
+    ├── DataLossError              data is gone, or what arrived contradicts itself
+    ├── ServerError                the Ignite server answered with an error of its own
+    ├── ClusterError               the TensorFlow cluster could not be formed or has broken
+    │   ├── ClusterTimeoutError    some tasks did not register in time (``missing``)
+    │   └── TaskLostError          a task, agent or node that the job needs is gone
+    └── CancelledError             somebody no longer wanted the result
+
+Every message says where (host:port, cache, path, task) and what was being done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = [
+    "AlreadyExistsError",
+    "AuthenticationError",
+    "CancelledError",
+    "ClusterError",
+    "ClusterTimeoutError",
+    "ConnectionFailedError",
+    "DataLossError",
+    "DeadlineExceededError",
+    "IgniteStrategyError",
+    "InvalidArgumentError",
+    "NotFoundError",
+    "PreconditionError",
+    "ServerError",
+    "TaskLostError",
+    "UnsupportedError",
+    "from_native",
+]
+
+
+class IgniteStrategyError(Exception):
+    """Root of all errors of this package.
+
+    Attributes:
+      server_status: The status of an Ignite error response, 0 if the error is not the server's.
+    """
+
+    server_status: int = 0
+
+
+class ConnectionFailedError(IgniteStrategyError):
+    """No usable connection: refused, unreachable, or closed by the peer."""
+
+
+class DeadlineExceededError(ConnectionFailedError):
+    """No answer within the limit."""
+
+
+class AuthenticationError(ConnectionFailedError):
+    """The server refused the user, or a certificate was refused."""
+
+
+class InvalidArgumentError(IgniteStrategyError, ValueError):
+    """An argument, option or environment variable cannot be used."""
+
+
+class NotFoundError(IgniteStrategyError):
+    """No such cache, file, node or task."""
+
+
+class AlreadyExistsError(IgniteStrategyError):
+    """The name is taken."""
+
+
+class PreconditionError(IgniteStrategyError):
+    """Not possible in this state."""
+
+
+class UnsupportedError(IgniteStrategyError):
+    """A type or feature that this version does not have."""
+
+
+class DataLossError(IgniteStrategyError):
+    """Data is gone, or what arrived contradicts itself."""
+
+
+class ServerError(IgniteStrategyError):
+    """The Ignite server answered with an error of its own."""
+
+
+class CancelledError(IgniteStrategyError):
+    """Somebody no longer wanted the result, or Ctrl-C was pressed."""
+
+
+class ClusterError(IgniteStrategyError):
+    """The TensorFlow cluster could not be formed or has broken."""
+
+
+class ClusterTimeoutError(ClusterError):
+    """Some tasks did not register in time.
+
+    Attributes:
+      missing: The tasks that did not, as ``(task type, index)``.
+    """
+
+    def __init__(self, message: str, missing: Sequence[tuple[str, int]] = ()) -> None:
+        super().__init__(message)
+        self.missing = list(missing)
+
+
+class TaskLostError(ClusterError):
+    """A task, agent or node that the job needs is gone."""
+
+
+# The codes of native/wire/error.h, which are TensorFlow's.
+_BY_CODE: dict[int, type[IgniteStrategyError]] = {
+    1: CancelledError,
+    3: InvalidArgumentError,
+    4: DeadlineExceededError,
+    5: NotFoundError,
+    6: AlreadyExistsError,
+    7: AuthenticationError,
+    9: PreconditionError,
+    12: UnsupportedError,
+    14: ConnectionFailedError,
+    15: DataLossError,
+    16: AuthenticationError,
+}
+
+
+def from_native(code: int, message: str, server_status: int = 0) -> IgniteStrategyError:
+    """Returns the exception for a native error code.
+
+    Args:
+      code: One of TensorFlow's status codes (3 = invalid argument, 14 = unavailable, ...).
+      message: The whole message, with where and what.
+      server_status: The Ignite server's status, 0 if the error is not the server's.
+    """
+    kind = _BY_CODE.get(code, ServerError if server_status else IgniteStrategyError)
+    error = kind(message)
+    error.server_status = server_status
+    return error
