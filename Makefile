@@ -1,0 +1,87 @@
+# Everything a developer or a user does here has one command; `make` lists them.
+# The environment lives in .venv, downloads in one cache folder outside the tree (IGNITE_STRATEGY_CACHE).
+
+STARTED := $(shell date +%s.%N)
+CACHE := $(or $(IGNITE_STRATEGY_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ignite-strategy)
+VENV := $(CURDIR)/.venv
+NEWEST := $(CURDIR)/.venv-newest
+PY := $(VENV)/bin/python
+PYTHON ?= $(shell sh .ci/prerequisites python)
+SOURCES := $(shell find ignite_strategy/native cluster -type f) CMakeLists.txt pyproject.toml
+CPP := $(shell find ignite_strategy/native -name '*.cc' -o -name '*.h')
+PYTEST := $(PY) -m pytest
+
+export IGNITE_STRATEGY_CACHE := $(CACHE)
+export PIP_CACHE_DIR := $(CACHE)/pip
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export IGNITE_STRATEGY_NEWEST_PYTHON := $(NEWEST)/bin/python
+# The build tools come from the environment, not from whatever this machine has.
+export PATH := $(VENV)/bin:$(PATH)
+
+.PHONY: help setup build newest demo test test-fast check format wheel clean prerequisites
+.DELETE_ON_ERROR:
+
+help: ## This list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+prerequisites:
+	@PYTHON="$(PYTHON)" sh .ci/prerequisites check
+
+setup: build ## Create .venv, install what is needed and build the native code
+
+$(VENV)/.dependencies: pyproject.toml | prerequisites
+	@echo "== environment: $(VENV) (downloads are kept in $(CACHE))"
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	@$(PY) -m pip install -q --upgrade pip
+	@$(PYTHON) .ci/requirements.py build estimator local test example check | $(PY) -m pip install -q -r /dev/stdin
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.dependencies $(SOURCES)
+	@echo "== building the native code"
+	@$(PY) -m pip install -q --no-build-isolation --no-deps -e .
+	@touch $@
+
+build: $(VENV)/.built
+
+# The newest TensorFlow, to show that the same binary serves it. It gets the files of the wheel, not a build of its own.
+$(NEWEST)/.dependencies: pyproject.toml | prerequisites
+	@echo "== environment with the newest TensorFlow: $(NEWEST)"
+	@test -x $(NEWEST)/bin/python || $(PYTHON) -m venv $(NEWEST)
+	@$(NEWEST)/bin/python -m pip install -q --upgrade pip
+	@$(PYTHON) .ci/requirements.py tensorflow test | $(NEWEST)/bin/python -m pip install -q -r /dev/stdin
+	@touch $@
+
+$(NEWEST)/.built: $(NEWEST)/.dependencies $(VENV)/.built $(shell find ignite_strategy -name '*.py')
+	@$(PY) .ci/share.py $(VENV) $(NEWEST)
+	@touch $@
+
+newest: $(NEWEST)/.built
+
+demo: build ## Train the digits example on an embedded cluster, with both strategies
+	@$(PY) examples/train_digits.py --nodes 2 --strategy collective --started-at $(STARTED)
+	@$(PY) examples/train_digits.py --nodes 2 --strategy parameter_server
+
+test: build newest ## All tests, on real servers
+	@$(PYTEST) tests
+
+test-fast: build ## The tests that need no server: seconds, for each commit
+	@$(PYTEST) -q tests/unit tests/wire
+
+check: $(VENV)/.built ## Formatting, lint and types
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+	@$(VENV)/bin/clang-format --dry-run -Werror $(CPP)
+
+format: $(VENV)/.built ## Rewrite the sources in the house style
+	@$(PY) -m ruff check -q --fix . ; $(PY) -m ruff format -q .
+	@$(VENV)/bin/clang-format -i $(CPP)
+
+wheel: $(VENV)/.dependencies ## A manylinux wheel in dist/, with OpenSSL inside; needs no TensorFlow
+	@rm -rf dist build/wheel && mkdir -p dist
+	@$(PY) -m build --wheel --outdir build/wheel . > build/wheel.log 2>&1 || (tail -40 build/wheel.log; exit 1)
+	@$(PY) -m auditwheel repair --wheel-dir dist build/wheel/*.whl
+	@$(PY) -m auditwheel show dist/*.whl && ls -l dist
+
+clean: ## Remove the environments and everything built (downloads are kept)
+	@rm -rf $(VENV) $(NEWEST) build dist .pytest_cache .mypy_cache .ruff_cache
