@@ -15,7 +15,8 @@
 
 namespace ignite_strategy {
 
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire format is read in place on little-endian hosts only");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+              "the wire format is read in place on little-endian hosts only");
 
 // A UUID as Ignite prints it. The wire carries two little-endian 64-bit halves, most significant half first.
 struct Uuid {
@@ -48,7 +49,8 @@ class Reader {
     at_ += size;
     return bytes;
   }
-  // An int32 count that must be >= 0 and whose items, of at least `min_item_size` bytes each, fit what is left.
+  // An int32 count that must be >= 0 and whose items, of at least `min_item_size` bytes each, fit what is
+  // left.
   std::size_t Count(std::size_t min_item_size);
   // A typed string: code 9, length, UTF-8; nothing for a typed null.
   std::optional<std::string> TypedString();
@@ -98,7 +100,8 @@ class Writer {
   std::vector<std::uint8_t> bytes_;
 };
 
-// Java's String.hashCode over the UTF-16 units of UTF-8 text: cache ids, type ids and field ids are such hashes.
+// Java's String.hashCode over the UTF-16 units of UTF-8 text: cache ids, type ids and field ids are such
+// hashes.
 std::int32_t JavaHash(std::string_view utf8);
 // The hash of the lower-cased text, as Ignite's default name mapper uses for type names and field names.
 std::int32_t JavaLowerHash(std::string_view utf8);

@@ -26,8 +26,8 @@ struct Endpoint {
 
 // Finite by default: nothing waits for ever because somebody forgot to say how long.
 struct Timeouts {
-  Millis connect{5000};     // name lookup, TCP, handshake
-  Millis request{30000};    // one request until its response is complete
+  Millis connect{5000};   // name lookup, TCP, handshake
+  Millis request{30000};  // one request until its response is complete
 };
 
 struct Version {
@@ -43,12 +43,12 @@ enum class Feature { kNodeEndpoints = 3, kBinaryConfiguration = 8 };
 
 struct Response {
   std::int64_t request_id = 0;
-  std::int32_t status = 0;             // 0 = success
-  std::string message;                 // the server's, when status != 0
-  bool topology_changed = false;       // >= 1.4; always set on a connection's first response
-  std::int64_t topology_version = 0;   // with topology_changed
+  std::int32_t status = 0;            // 0 = success
+  std::string message;                // the server's, when status != 0
+  bool topology_changed = false;      // >= 1.4; always set on a connection's first response
+  std::int64_t topology_version = 0;  // with topology_changed
   std::int32_t topology_minor = 0;
-  std::vector<std::uint8_t> frame;     // the whole body
+  std::vector<std::uint8_t> frame;  // the whole body
   std::size_t payload_offset = 0;
   Reader payload() const { return Reader(frame.data() + payload_offset, frame.size() - payload_offset); }
 };
@@ -59,9 +59,11 @@ constexpr std::int32_t kMaxFrameBytes = 1 << 30;
 // Not thread-safe: one owner at a time. After a throw other than a server error the connection is broken.
 class Connection {
  public:
-  // Tries 1.7.0, then the version that the server offers, down to 1.1.0. Errors: kUnavailable (refused, unreachable,
-  // closed), kDeadlineExceeded, kUnauthenticated, kFailedPrecondition (not an Ignite server, version too old).
-  static std::unique_ptr<Connection> Open(const Endpoint& endpoint, const Timeouts& timeouts, const Wait& wait);
+  // Tries 1.7.0, then the version that the server offers, down to 1.1.0. Errors: kUnavailable (refused,
+  // unreachable, closed), kDeadlineExceeded, kUnauthenticated, kFailedPrecondition (not an Ignite server,
+  // version too old).
+  static std::unique_ptr<Connection> Open(const Endpoint& endpoint, const Timeouts& timeouts,
+                                          const Wait& wait);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -70,10 +72,18 @@ class Connection {
   std::int64_t Send(std::int16_t op, const Writer& payload, const void* tail, std::size_t tail_size,
                     const Wait& wait);
   std::int64_t Send(std::int16_t op, const Writer& payload, const Wait& wait);
-  // The next response, whichever request it answers. A server error is returned, not thrown.
+  // The next response, whichever request it answers. A server error is returned, not thrown. A Receive that
+  // ends with kDeadlineExceeded or kCancelled of `wait` has lost nothing: call it again. A response that
+  // takes longer than Timeouts::request of waiting is kDeadlineExceeded too, but then the connection is
+  // broken.
   Response Receive(const Wait& wait);
-  // Send and receive; needs that nothing else is outstanding. Throws Error with the server's status and message,
-  // `doing` ("scanning cache X") and the endpoint in its text.
+  // The same for loops of short waits: nothing if no response was complete within `limit`. Throws what
+  // Receive throws, also kDeadlineExceeded once `wait` itself or Timeouts::request is over.
+  std::optional<Response> TryReceive(Millis limit, const Wait& wait);
+  // Takes a frame back, so that the next response of that size needs no new memory.
+  void Recycle(std::vector<std::uint8_t> frame);
+  // Send and receive; needs that nothing else is outstanding. Throws Error with the server's status and
+  // message, `doing` ("scanning cache X") and the endpoint in its text.
   Response Call(std::int16_t op, const Writer& payload, const std::string& doing, const Wait& wait);
   // The exception for a failed response, with the endpoint and `doing` in its text.
   Error ServerError(const Response& response, const std::string& doing) const;
@@ -83,7 +93,12 @@ class Connection {
   const std::optional<Uuid>& node_id() const;  // >= 1.4: the node that answered the handshake
   bool Has(Feature feature) const;
   const Timeouts& timeouts() const;
+  void set_timeouts(const Timeouts& timeouts);
   bool broken() const;
+  // Neither broken nor waiting for anything, and the peer is still there: fit for the next user.
+  bool Idle() const;
+  // The numeric address that answered, with port.
+  const std::string& peer() const;
   int outstanding() const;  // requests sent and not yet answered
 
  private:

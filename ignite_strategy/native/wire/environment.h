@@ -20,8 +20,9 @@ Partitions ParsePartitions(const std::string& text, const std::string& name);
 // The shortest text that ParsePartitions reads back: "0-7,9".
 std::string FormatPartitions(const Partitions& partitions);
 
-// IGNITE_DATASET_CACHE_NAME, _HOST, _PORT, _LOCAL, _PART, _PAGE_SIZE and IGNITE_STRATEGY_PARTITIONS. Unset = nothing.
-// Credentials and certificate variables, when set, are Error(kUnimplemented): never silently ignored.
+// IGNITE_DATASET_CACHE_NAME, _HOST, _PORT, _LOCAL, _PART, _PAGE_SIZE and IGNITE_STRATEGY_PARTITIONS. Unset =
+// nothing. Credentials and certificate variables, when set, are Error(kUnimplemented): never silently
+// ignored.
 struct DatasetEnvironment {
   std::optional<std::string> cache_name;
   std::optional<std::string> host;
@@ -29,7 +30,8 @@ struct DatasetEnvironment {
   std::optional<bool> local;
   std::optional<Partitions> part;  // nothing also for -1: all partitions
   std::optional<std::int32_t> page_size;
-  // IGNITE_STRATEGY_PARTITIONS: JSON object of cache name -> partitions, or @FILE. A cache not named is read whole.
+  // IGNITE_STRATEGY_PARTITIONS: JSON object of cache name -> partitions, or @FILE. A cache not named is read
+  // whole.
   std::optional<std::map<std::string, Partitions>> assignment;
 };
 DatasetEnvironment ReadDatasetEnvironment();

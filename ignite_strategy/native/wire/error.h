@@ -1,4 +1,5 @@
-// The one exception type of the native code. It never crosses a C or Python border: borders catch it and translate.
+// The one exception type of the native code. It never crosses a C or Python border: borders catch it and
+// translate.
 #ifndef IGNITE_STRATEGY_NATIVE_WIRE_ERROR_H_
 #define IGNITE_STRATEGY_NATIVE_WIRE_ERROR_H_
 
@@ -36,7 +37,8 @@ class Error : public std::exception {
       : code_(code), message_(std::move(message)), server_status_(server_status) {}
 
   Code code() const noexcept { return code_; }
-  // The status of an Ignite error response (1000 = cache does not exist, ...); 0 if the error is not the server's.
+  // The status of an Ignite error response (1000 = cache does not exist, ...); 0 if the error is not the
+  // server's.
   std::int32_t server_status() const noexcept { return server_status_; }
   const std::string& message() const noexcept { return message_; }
   const char* what() const noexcept override { return message_.c_str(); }

@@ -1,4 +1,5 @@
-// Connections of this process, kept for reuse: a scan or a file pays the handshake once per node, not once per call.
+// Connections of this process, kept for reuse: a scan or a file pays the handshake once per node, not once
+// per call.
 #ifndef IGNITE_STRATEGY_NATIVE_WIRE_POOL_H_
 #define IGNITE_STRATEGY_NATIVE_WIRE_POOL_H_
 
@@ -30,7 +31,8 @@ class Lease {
   std::unique_ptr<Connection> connection_;
 };
 
-// Thread-safe. Idle connections are bounded in number and age; a child process after fork() never uses its parent's.
+// Thread-safe. Idle connections are bounded in number and age; a child process after fork() never uses its
+// parent's.
 class Pool {
  public:
   static Pool& Process();

@@ -2,6 +2,7 @@
 #ifndef IGNITE_STRATEGY_NATIVE_WIRE_WAIT_H_
 #define IGNITE_STRATEGY_NATIVE_WIRE_WAIT_H_
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -29,7 +30,7 @@ constexpr Millis kWaitSlice{50};
 struct Wait {
   Clock::time_point deadline = Clock::time_point::max();
   std::shared_ptr<const Cancellation> cancellation;  // may be null
-  std::function<void()> check;                        // may be empty; called once per slice
+  std::function<void()> check;                       // may be empty; called once per slice
 
   static Wait For(Millis limit) { return Wait{Clock::now() + limit, nullptr, {}}; }
   // The same cancellation and check, with a deadline at most `limit` from now.
@@ -38,8 +39,8 @@ struct Wait {
     shorter.deadline = std::min(deadline, Clock::now() + limit);
     return shorter;
   }
-  // Throws Error(kCancelled) when cancelled, Error(kDeadlineExceeded, "no answer ... while <doing>") when late;
-  // else returns how long the next slice may be.
+  // Throws Error(kCancelled) when cancelled, Error(kDeadlineExceeded, "no answer ... while <doing>") when
+  // late; else returns how long the next slice may be.
   Millis NextSlice(const char* doing) const;
 };
 

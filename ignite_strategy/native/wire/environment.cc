@@ -1,0 +1,154 @@
+#include "native/wire/environment.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <limits>
+
+#include "native/wire/error.h"
+#include "native/wire/json.h"
+
+namespace ignite_strategy {
+
+Partitions ReadJsonPartitions(JsonReader* json, const std::string& name);  // partitions.cc
+
+namespace {
+
+constexpr std::size_t kMaxAssignmentBytes = 16u << 20;
+constexpr std::size_t kMaxShown = 60;
+constexpr const char* kAssignment = "IGNITE_STRATEGY_PARTITIONS";
+
+[[noreturn]] void Fail(const std::string& name, const std::string& value, const std::string& why) {
+  const std::string shown = value.size() > kMaxShown ? value.substr(0, kMaxShown) + "..." : value;
+  throw Error(Code::kInvalidArgument, name + "=\"" + shown + "\": " + why);
+}
+
+// A variable that is set; an empty one is an error, because ignoring it would read something else than
+// intended.
+std::optional<std::string> Get(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr) return std::nullopt;
+  if (*value == '\0') Fail(name, value, "the variable is set but empty; unset it or give it a value");
+  return std::string(value);
+}
+
+std::int64_t Number(const std::string& name, const std::string& value, std::int64_t least,
+                    std::int64_t most) {
+  const bool digits = value.size() <= 18 && value.find_first_not_of("0123456789") == std::string::npos;
+  const std::int64_t number = digits ? std::stoll(value) : -1;
+  if (number < least || number > most) {
+    Fail(name, value, "not an integer between " + std::to_string(least) + " and " + std::to_string(most));
+  }
+  return number;
+}
+
+std::optional<std::uint16_t> GetPort(const char* name) {
+  const std::optional<std::string> value = Get(name);
+  if (!value) return std::nullopt;
+  return static_cast<std::uint16_t>(Number(name, *value, 1, 65535));
+}
+
+std::optional<std::string> GetHost(const char* name, const char* port_name) {
+  std::optional<std::string> value = Get(name);
+  if (!value) return value;
+  std::string host = *value;
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  if (std::count(host.begin(), host.end(), ':') == 1) {
+    Fail(name, *value, std::string("the host alone is meant; the port belongs in ") + port_name);
+  }
+  if (host.find_first_of(" \t\r\n/@,[]") != std::string::npos)
+    Fail(name, *value, "not a host name or address");
+  return host;
+}
+
+std::optional<bool> GetBool(const char* name) {
+  const std::optional<std::string> value = Get(name);
+  if (!value) return std::nullopt;
+  std::string lower = *value;
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  if (lower == "1" || lower == "true") return true;
+  if (lower == "0" || lower == "false") return false;
+  Fail(name, *value, "not a truth value (0, 1, true or false)");
+}
+
+std::optional<Partitions> GetPart(const char* name) {
+  const std::optional<std::string> value = Get(name);
+  if (!value || *value == "-1") return std::nullopt;
+  return ParsePartitions(*value, name);
+}
+
+std::string ReadAssignmentFile(const std::string& value) {
+  const std::string path = value.substr(1);
+  std::ifstream file(path, std::ios::binary);
+  if (path.empty() || !file) Fail(kAssignment, value, "the file cannot be opened");
+  std::string text;
+  char block[65536];
+  while (file.read(block, sizeof block) || file.gcount() > 0) {
+    text.append(block, static_cast<std::size_t>(file.gcount()));
+    if (text.size() > kMaxAssignmentBytes) {
+      Fail(kAssignment, value, "the file has more than " + std::to_string(kMaxAssignmentBytes) + " bytes");
+    }
+  }
+  if (file.bad() || text.empty()) Fail(kAssignment, value, "the file is empty or cannot be read");
+  return text;
+}
+
+std::optional<std::map<std::string, Partitions>> GetAssignment() {
+  const std::optional<std::string> value = Get(kAssignment);
+  if (!value) return std::nullopt;
+  const bool in_file = value->front() == '@';
+  const std::string text = in_file ? ReadAssignmentFile(*value) : *value;
+  JsonReader json(text, in_file ? kAssignment + ("=" + *value) : kAssignment);
+  std::map<std::string, Partitions> assignment;
+  json.Expect('{');
+  if (!json.Accept('}')) {
+    do {
+      const std::string cache = json.String();
+      json.Expect(':');
+      Partitions partitions = ReadJsonPartitions(&json, std::string(kAssignment) + " for cache " + cache);
+      if (!assignment.emplace(cache, std::move(partitions)).second)
+        json.Fail("cache \"" + cache + "\" appears twice");
+    } while (json.Accept(','));
+    json.Expect('}');
+  }
+  json.End();
+  return assignment;
+}
+
+// Never the value: it is a secret, or leads to one.
+void RefuseUnsupported() {
+  for (const char* name : {"IGNITE_DATASET_USERNAME", "IGNITE_DATASET_PASSWORD", "IGNITE_DATASET_CERTFILE",
+                           "IGNITE_DATASET_KEYFILE", "IGNITE_DATASET_CERT_PASSWORD"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr && *value != '\0') {
+      throw Error(Code::kUnimplemented,
+                  std::string(name) +
+                      " is set, but TLS and user names are not supported yet by this version; unset it");
+    }
+  }
+}
+
+}  // namespace
+
+DatasetEnvironment ReadDatasetEnvironment() {
+  RefuseUnsupported();
+  DatasetEnvironment environment;
+  environment.cache_name = Get("IGNITE_DATASET_CACHE_NAME");
+  environment.host = GetHost("IGNITE_DATASET_HOST", "IGNITE_DATASET_PORT");
+  environment.port = GetPort("IGNITE_DATASET_PORT");
+  environment.local = GetBool("IGNITE_DATASET_LOCAL");
+  environment.part = GetPart("IGNITE_DATASET_PART");
+  if (const auto size = Get("IGNITE_DATASET_PAGE_SIZE")) {
+    environment.page_size = static_cast<std::int32_t>(
+        Number("IGNITE_DATASET_PAGE_SIZE", *size, 1, std::numeric_limits<std::int32_t>::max()));
+  }
+  environment.assignment = GetAssignment();
+  return environment;
+}
+
+FilesystemEnvironment ReadFilesystemEnvironment() {
+  return {GetHost("IGFS_HOST", "IGFS_PORT"), GetPort("IGFS_PORT"), Get("IGFS_FS_NAME")};
+}
+
+}  // namespace ignite_strategy
