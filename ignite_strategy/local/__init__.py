@@ -1,1 +1,8 @@
-"""To be filled."""
+"""An embedded cluster: real Apache Ignite nodes on this host, for tests, demos and development."""
+
+from __future__ import annotations
+
+from ignite_strategy.local.cluster import LocalCluster
+from ignite_strategy.local.node import LocalNode
+
+__all__ = ["LocalCluster", "LocalNode"]

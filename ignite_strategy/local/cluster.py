@@ -1,0 +1,248 @@
+"""An Apache Ignite cluster of real server nodes on this host."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from ignite_strategy.errors import ClusterError, ConnectionFailedError, InvalidArgumentError
+from ignite_strategy.local.affinity import consistent_ids
+from ignite_strategy.local.folders import cluster_file
+from ignite_strategy.local.jars import ensure_jars
+from ignite_strategy.local.java import find_java
+from ignite_strategy.local.node import LocalNode, NodePlan, NodePorts
+from ignite_strategy.local.ports import PortClaims
+from ignite_strategy.local.probe import probe
+from ignite_strategy.local.processes import Processes
+
+__all__ = ["LocalCluster"]
+
+_HOST = "127.0.0.1"
+_TAIL = 25
+_PORT_ATTEMPTS = 3
+_PORT_TAKEN = ("Address already in use", "Failed to bind", "port is already in use")
+
+
+class LocalCluster:
+    """N Apache Ignite server nodes on this host, started when the object is made and stopped by :meth:`close`.
+
+    They listen on the loopback address only, on free ports, and end with this process however it ends. The first start
+    fetches the jars (27 MB) into the download cache; later ones need no network.
+
+    >>> with LocalCluster(nodes=2) as cluster:  # doctest: +SKIP
+    ...     resolver = igs.IgniteClusterResolver("DIGITS", addresses=cluster.addresses)
+
+    Args:
+      nodes: How many.
+      agents: Whether to start an agent beside each node, as a TensorFlow job needs.
+      folder: Where logs and work files go. Without it a temporary folder, which is removed at the end.
+      port: The thin client port of the first node; the next nodes take the ports after it. Any free ports if not given.
+      heap_mb: The heap of each node.
+      data_mb: The upper limit of each node's memory for data.
+      start_timeout: How long all nodes may take to form the cluster, in seconds.
+      progress: Whether to draw a progress bar for the download; by default on a terminal.
+      jvm_options: More options for each node's Java.
+      config: Another node configuration than ``cluster/node.xml``, for the same system properties.
+
+    Raises:
+      ClusterError: A node did not start; the message has the end of its log.
+      PreconditionError: No usable Java, or jars missing and no ``jgo``.
+      ConnectionFailedError: The jars could not be fetched.
+      AlreadyExistsError: ``port`` is in use.
+    """
+
+    def __init__(
+        self,
+        nodes: int = 2,
+        agents: bool = False,
+        folder: str | Path | None = None,
+        *,
+        port: int | None = None,
+        heap_mb: int = 512,
+        data_mb: int = 1024,
+        start_timeout: float = 120.0,
+        progress: bool | None = None,
+        jvm_options: Sequence[str] = (),
+        config: str | Path | None = None,
+    ) -> None:
+        if nodes < 1:
+            raise InvalidArgumentError(f"a cluster needs at least one node, not {nodes}")
+        self._java = find_java().path
+        self._jars = ensure_jars(progress=progress)
+        self._heap_mb, self._data_mb = heap_mb, data_mb
+        self._jvm_options = tuple(jvm_options)
+        self._config = Path(config) if config else cluster_file("node.xml")
+        self._start_timeout = start_timeout
+        self._temporary = folder is None
+        self.folder = Path(folder).absolute() if folder else Path(tempfile.mkdtemp(prefix="ignite-strategy-"))
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.nodes: list[LocalNode] = []
+        self._closed = False
+        self._start(nodes, port)
+        if agents:
+            self._start_agents()
+
+    @property
+    def addresses(self) -> list[str]:
+        """``host:port`` of every node's thin connector."""
+        return [node.address for node in self.nodes]
+
+    def close(self) -> None:
+        """Stops all nodes and agents, waits until they are gone, and removes a temporary folder. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        self._processes.close()
+        self._claims.release()
+        if self._temporary:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> LocalCluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<LocalCluster {', '.join(self.addresses)}{' closed' if self._closed else ''}>"
+
+    # What the nodes ask for.
+
+    def running(self, node: LocalNode) -> bool:
+        """Whether the process of ``node`` runs."""
+        return not self._closed and self._processes.status().get(node.name, 0) is None
+
+    def end(self, node: LocalNode, kill: bool) -> None:
+        """Ends the process of ``node``."""
+        if kill:
+            self._processes.kill([node.name])
+        else:
+            self._processes.stop([node.name])
+
+    def restart(self, node: LocalNode) -> None:
+        """Starts ``node`` again and waits until every running node sees it."""
+        self.end(node, kill=False)
+        self._spawn(node)
+        self._wait_until_formed([other for other in self.nodes if other.running])
+
+    # Starting.
+
+    def _start(self, count: int, port: int | None) -> None:
+        for attempt in range(1, _PORT_ATTEMPTS + 1):
+            self._claims = PortClaims()
+            try:
+                self.nodes = self._plan(count, port)
+                self._processes = Processes(
+                    self._claims.descriptors, remove=self.folder if self._temporary else None
+                )
+            except BaseException:
+                self._claims.release()
+                raise
+            try:
+                for node in self.nodes:
+                    self._spawn(node)
+                self._wait_until_formed(self.nodes)
+                return
+            except BaseException as error:
+                self._abandon()
+                # A port that was free a moment ago: somebody outside our claims took it.
+                taken = isinstance(error, ClusterError) and any(text in str(error) for text in _PORT_TAKEN)
+                if not taken or port is not None or attempt == _PORT_ATTEMPTS:
+                    raise
+
+    def _abandon(self) -> None:
+        """Stops what was started but keeps the folder: the error names the logs in it."""
+        with contextlib.suppress(ClusterError):
+            self._processes.keep()
+        self._processes.close()
+        self._claims.release()
+
+    def _plan(self, count: int, port: int | None) -> list[LocalNode]:
+        ports = []
+        for index in range(count):
+            thin = self._claims.claim_any() if port is None else self._claims.claim(port + index)
+            ports.append(NodePorts(thin, self._claims.claim_any(), self._claims.claim_any()))
+        peers = [f"{_HOST}:{each.discovery}" for each in ports]
+        nodes = []
+        for index, (name, mine) in enumerate(zip(consistent_ids(count), ports)):
+            plan = NodePlan(
+                consistent_id=name,
+                host=_HOST,
+                ports=mine,
+                peers=peers,
+                folder=self.folder / f"node-{index}",
+                java=self._java,
+                jars=self._jars,
+                heap_mb=self._heap_mb,
+                data_mb=self._data_mb,
+                config=self._config,
+                jvm_options=self._jvm_options,
+            )
+            nodes.append(LocalNode(self, index, plan, self.folder / f"node-{index}.log"))
+        return nodes
+
+    def _spawn(self, node: LocalNode) -> None:
+        node.known_id = None
+        node.plan.folder.mkdir(parents=True, exist_ok=True)
+        node.pid = self._processes.spawn(
+            node.name, node.plan.command(), node.plan.environment(), node.log, node.plan.folder
+        )
+
+    def _start_agents(self) -> None:
+        for node in self.nodes:
+            argv = [sys.executable, "-m", "ignite_strategy", "agent", "--node", node.address]
+            name = f"agent-{node.index}"
+            self._processes.spawn(
+                name, argv, node.plan.environment(), self.folder / f"{name}.log", self.folder
+            )
+
+    def _wait_until_formed(self, nodes: Sequence[LocalNode]) -> None:
+        """Waits until each node answers and sees exactly the others."""
+        deadline = time.monotonic() + self._start_timeout
+        seen: set[object] = set()
+        while True:
+            self._check_alive(nodes)
+            views = []
+            for node in nodes:
+                try:
+                    node.known_id, view = probe(node.host, node.port)
+                    views.append(view)
+                except ConnectionFailedError:
+                    break
+            seen = {node.known_id for node in nodes}
+            if len(views) == len(nodes) and all(view == seen for view in views):
+                return
+            if time.monotonic() > deadline:
+                raise ClusterError(self._unformed(nodes, len(views)))
+            time.sleep(0.1)
+
+    def _check_alive(self, nodes: Sequence[LocalNode]) -> None:
+        codes = self._processes.status()
+        for node in nodes:
+            code = codes.get(node.name)
+            if code is not None:
+                raise ClusterError(
+                    f"{node.name} did not start (exit code {code}). The end of {node.log}:\n{_tail(node.log)}"
+                )
+
+    def _unformed(self, nodes: Sequence[LocalNode], answered: int) -> str:
+        late = nodes[min(answered, len(nodes) - 1)]
+        return (
+            f"{len(nodes)} nodes did not form a cluster within {self._start_timeout:.0f} s ({answered} answer at "
+            f"{', '.join(self.addresses)}). The end of {late.log}:\n{_tail(late.log)}"
+        )
+
+
+def _tail(log: Path) -> str:
+    try:
+        return "\n".join(log.read_text(errors="replace").splitlines()[-_TAIL:])
+    except OSError as error:
+        return f"({error})"

@@ -1,0 +1,66 @@
+"""What all tests share: real nodes, a clean environment, fresh names, and a look for processes left behind."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from ignite_strategy.local import LocalCluster
+
+_STRIPPED = ("IGNITE_", "IGFS_", "TF_CONFIG", "TF_CLUSTER", "TF_WORKERS")
+_KEPT = ("IGNITE_STRATEGY_CACHE",)  # where downloads are; no behaviour depends on it
+_names = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No variable of the developer's shell changes what a test sees."""
+    for name in list(os.environ):
+        if name.startswith(_STRIPPED) and name not in _KEPT:
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[LocalCluster]:
+    """Two real nodes for the whole session; a test that kills or restarts nodes starts its own cluster."""
+    with LocalCluster(nodes=2) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def one_node(cluster: LocalCluster) -> str:
+    """The address of one real node, ``host:port``."""
+    return cluster.addresses[0]
+
+
+@pytest.fixture
+def fresh_name(request: pytest.FixtureRequest) -> str:
+    """A cache name that no other test uses."""
+    stem = "".join(letter for letter in request.node.name if letter.isalnum())[:30]
+    return f"T{next(_names)}_{stem}".upper()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_process_left_behind() -> Iterator[None]:
+    """Fails the session if it leaves child processes."""
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    yield
+    deadline = time.monotonic() + 15
+    while True:
+        left = [child for child in psutil.Process().children(recursive=True) if child.pid not in before]
+        if not left or time.monotonic() > deadline:
+            break
+        time.sleep(0.2)
+    assert not left, f"processes left behind by the tests: {[_describe(child) for child in left]}"
+
+
+def _describe(process: psutil.Process) -> str:
+    try:
+        return f"{process.pid} {' '.join(process.cmdline())[:120]}"
+    except psutil.Error:
+        return f"{process.pid} (gone)"
