@@ -1,0 +1,360 @@
+"""What client and agents tell each other through the registry: fixed schemas, JSON, never code (pure).
+
+==========================  ==================  =================================================================
+key                         written by          value
+==========================  ==================  =================================================================
+``agents/<node>``           agent (a lease)     :class:`AgentRecord`
+``jobs/<job>``              client (a lease)    :class:`JobRecord`
+``request/<job>/<node>``    client              :class:`Request`: the tasks to run beside that node
+``cluster/<job>``           client              :class:`ClusterRecord`: the addresses, once every port is reserved
+``status/<job>/<node>``     agent               :class:`Status`: how these tasks are
+==========================  ==================  =================================================================
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ignite_strategy.errors import InvalidArgumentError
+from ignite_strategy.runtime.schema import checked, checked_name
+from ignite_strategy.topology.assignment import TaskKey
+from ignite_strategy.topology.ranges import format_ranges, parse_ranges
+from ignite_strategy.topology.tf_config import ClusterLayout
+
+__all__ = [
+    "AGENTS",
+    "JOBS",
+    "AgentRecord",
+    "ClusterRecord",
+    "JobRecord",
+    "Request",
+    "Status",
+    "TaskRequest",
+    "TaskStatus",
+    "cluster_key",
+    "parse_task_name",
+    "request_key",
+    "status_key",
+]
+
+AGENTS = "agents"
+JOBS = "jobs"
+_SCHEMA = 1
+# The only variables that a request may set; everything else in a task's environment is the agent's decision.
+_REQUEST_ENVIRONMENT = frozenset(
+    {
+        "CUDA_VISIBLE_DEVICES",
+        "IGFS_FS_NAME",
+        "IGFS_HOST",
+        "IGFS_PORT",
+        "OMP_NUM_THREADS",
+        "TF_CPP_MIN_LOG_LEVEL",
+        "TF_FORCE_GPU_ALLOW_GROWTH",
+        "TF_NUM_INTEROP_THREADS",
+        "TF_NUM_INTRAOP_THREADS",
+    }
+)
+
+
+def request_key(job: str, node: str) -> str:
+    """Where the client asks a node's agent for tasks."""
+    return f"request/{job}/{node}"
+
+
+def status_key(job: str, node: str) -> str:
+    """Where the agent of a node reports on a job's tasks."""
+    return f"status/{job}/{node}"
+
+
+def cluster_key(job: str) -> str:
+    """Where the addresses of a job's tasks are."""
+    return f"cluster/{job}"
+
+
+def parse_task_name(name: str) -> TaskKey:
+    """``worker:0`` -> its key."""
+    kind, _, index = name.partition(":")
+    if kind not in ("chief", "worker", "ps") or not index.isdigit() or (kind == "chief" and index != "0"):
+        raise InvalidArgumentError(f"{name!r} is no task: chief:0, worker:N or ps:N")
+    return TaskKey(kind, int(index))
+
+
+@dataclass(frozen=True)
+class AgentRecord:
+    """An agent about itself.
+
+    Attributes:
+      node: Id of the Ignite node beside which it runs, from its own handshake.
+      host: The address under which its tasks are reached.
+      pid: Its process.
+      started: When its process started, in clock ticks since its host booted: tells a reused pid apart.
+      machine: Name of its host, to know whether ``pid`` can be looked up.
+      instance: Unique per run of the agent.
+      version: Version of this package.
+    """
+
+    node: str
+    host: str
+    pid: int
+    started: int
+    machine: str
+    instance: str
+    version: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As a registry value."""
+        return {"schema": _SCHEMA, **dataclasses.asdict(self)}
+
+    @staticmethod
+    def from_json(data: Any) -> AgentRecord:
+        """The inverse; refuses everything else."""
+        kinds = {"node": str, "host": str, "pid": int, "started": int, "machine": str, "instance": str, "version": str}
+        return AgentRecord(**_body(data, kinds, "an agent's record"))
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """A client about its job; the lease that keeps the job alive.
+
+    Attributes:
+      job: Its id.
+      attempt: Counts from 1; agents stop the tasks of earlier ones.
+      nodes: The nodes that have a request.
+      closing: The job is over: agents stop its tasks.
+      host: Where the client runs.
+      pid: Its process.
+    """
+
+    job: str
+    attempt: int
+    nodes: tuple[str, ...]
+    closing: bool = False
+    host: str = ""
+    pid: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """As a registry value."""
+        return {"schema": _SCHEMA, **dataclasses.asdict(self), "nodes": list(self.nodes)}
+
+    @staticmethod
+    def from_json(data: Any) -> JobRecord:
+        """The inverse; refuses everything else."""
+        kinds = {"job": str, "attempt": int, "nodes": list, "closing": bool, "host": str, "pid": int}
+        body = _body(data, kinds, "a job's record")
+        checked_name(body["job"], "job id")
+        body["nodes"] = tuple(checked_name(str(node), "node id") for node in body["nodes"])
+        return JobRecord(**body)
+
+
+@dataclass(frozen=True)
+class TaskRequest:
+    """One task to run.
+
+    Attributes:
+      key: Type and index.
+      partitions: Cache -> the partitions it reads; empty for a parameter server, which reads nothing.
+    """
+
+    key: TaskKey
+    partitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Request:
+    """The tasks of a job that run beside one node.
+
+    Attributes:
+      job: Id of the job.
+      attempt: Which attempt.
+      node: Id of the node.
+      tasks: The tasks.
+      environment: Variables for them, of a short list only.
+    """
+
+    job: str
+    attempt: int
+    node: str
+    tasks: tuple[TaskRequest, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """As a registry value."""
+        tasks = [
+            {"task": task.key.name, "partitions": {c: format_ranges(p) for c, p in task.partitions.items()}}
+            for task in self.tasks
+        ]
+        return {
+            "schema": _SCHEMA,
+            "job": self.job,
+            "attempt": self.attempt,
+            "node": self.node,
+            "tasks": tasks,
+            "environment": dict(self.environment),
+        }
+
+    @staticmethod
+    def from_json(data: Any) -> Request:
+        """The inverse.
+
+        Raises:
+          InvalidArgumentError: An unknown field, a variable that a request may not set, a task that cannot be.
+        """
+        kinds = {"job": str, "attempt": int, "node": str, "tasks": list, "environment": dict}
+        body = _body(data, kinds, "a request")
+        checked_name(body["job"], "job id")
+        checked_name(body["node"], "node id")
+        tasks = tuple(_task_request(task) for task in body["tasks"])
+        if not tasks or len({task.key for task in tasks}) != len(tasks):
+            raise InvalidArgumentError(f"the tasks of request {body['job']!r} are none, or one twice")
+        return Request(body["job"], body["attempt"], body["node"], tasks, _environment(body["environment"]))
+
+
+def _task_request(data: Any) -> TaskRequest:
+    body = checked(data, {"task": str, "partitions": dict}, "a task of a request")
+    partitions = {}
+    for cache, ranges in body["partitions"].items():
+        if not cache or not isinstance(ranges, str):
+            raise InvalidArgumentError(f"task {body['task']!r} has no list of partitions for cache {cache!r}")
+        partitions[cache] = parse_ranges(ranges)
+    return TaskRequest(parse_task_name(body["task"]), partitions)
+
+
+def _environment(data: Mapping[str, Any]) -> dict[str, str]:
+    foreign = sorted(set(data) - _REQUEST_ENVIRONMENT)
+    if foreign:
+        raise InvalidArgumentError(
+            f"a request may not set {', '.join(foreign)}; it may set {', '.join(sorted(_REQUEST_ENVIRONMENT))}"
+        )
+    for name, value in data.items():
+        if not isinstance(value, str) or len(value) > 1_000 or not value.isprintable():
+            raise InvalidArgumentError(f"{name} in a request is no short, printable text: {str(value)[:100]!r}")
+    return dict(data)
+
+
+@dataclass(frozen=True)
+class ClusterRecord:
+    """Where the tasks of an attempt are.
+
+    Attributes:
+      attempt: Which attempt.
+      cluster: Job name -> addresses.
+    """
+
+    attempt: int
+    cluster: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """As a registry value."""
+        return {"schema": _SCHEMA, "attempt": self.attempt, "cluster": dict(self.cluster)}
+
+    @staticmethod
+    def from_json(data: Any) -> ClusterRecord:
+        """The inverse; the cluster is checked as a whole."""
+        body = _body(data, {"attempt": int, "cluster": dict}, "a cluster's record")
+        return ClusterRecord(body["attempt"], ClusterLayout(body["cluster"]).cluster())
+
+
+@dataclass(frozen=True)
+class TaskStatus:
+    """How a task is.
+
+    Attributes:
+      state: ``starting``, ``reserved`` (its port is known), ``loaded`` (TensorFlow and our ops too), ``serving``,
+        ``exited`` (by itself) or ``stopped`` (by its agent).
+      port: Its port, 0 before it is known.
+      pid: Its process.
+      exit: Exit code, negative = the signal; ``None`` while it runs.
+      error: Why it ended, in words, with its last log lines.
+      log: Its log file on the agent's host.
+      tensorflow: Version of TensorFlow.
+      readers: Counters of its datasets: see ``ignite_strategy.library.reader_report``.
+    """
+
+    state: str
+    port: int = 0
+    pid: int = 0
+    exit: int | None = None
+    error: str = ""
+    log: str = ""
+    tensorflow: str = ""
+    readers: tuple[Mapping[str, Any], ...] = ()
+
+
+_TASK_STATES = ("starting", "reserved", "loaded", "serving", "exited", "stopped")
+_TASK_STATUS_KINDS = {
+    "state": str,
+    "port": int,
+    "pid": int,
+    "exit": (int, type(None)),
+    "error": str,
+    "log": str,
+    "tensorflow": str,
+    "readers": list,
+}
+
+
+@dataclass(frozen=True)
+class Status:
+    """An agent about the tasks that it runs for a job; rewritten about once a second.
+
+    Attributes:
+      attempt: Which attempt.
+      instance: The run of the agent that wrote it.
+      count: Grows with every report.
+      host: The address under which the tasks are reached.
+      tasks: The tasks.
+      refused: Why it does not run them; empty if it does.
+      node_lost: The Ignite node is gone, says its agent.
+    """
+
+    attempt: int
+    instance: str
+    count: int
+    host: str
+    tasks: Mapping[TaskKey, TaskStatus]
+    refused: str = ""
+    node_lost: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As a registry value."""
+        tasks = {
+            key.name: {**dataclasses.asdict(task), "readers": [dict(r) for r in task.readers]}
+            for key, task in self.tasks.items()
+        }
+        return {"schema": _SCHEMA, **{f.name: getattr(self, f.name) for f in dataclasses.fields(self)}, "tasks": tasks}
+
+    @staticmethod
+    def from_json(data: Any) -> Status:
+        """The inverse; refuses everything else."""
+        kinds = {
+            "attempt": int,
+            "instance": str,
+            "count": int,
+            "host": str,
+            "tasks": dict,
+            "refused": str,
+            "node_lost": str,
+        }
+        body = _body(data, kinds, "a status report")
+        tasks = {}
+        for name, task in body["tasks"].items():
+            checked(task, _TASK_STATUS_KINDS, f"the status of {name}")
+            if task["state"] not in _TASK_STATES:
+                raise InvalidArgumentError(f"{name} has a state that does not exist: {task['state']!r}")
+            tasks[parse_task_name(name)] = TaskStatus(**{**task, "readers": tuple(task["readers"])})
+        return Status(**{**body, "tasks": tasks})
+
+
+def _body(data: Any, kinds: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Checks the fields and the schema number, and returns the fields without it."""
+    if isinstance(data, dict) and data.get("schema", _SCHEMA) != _SCHEMA:
+        raise InvalidArgumentError(
+            f"{where} has schema {data['schema']!r}, this version of ignite_strategy knows {_SCHEMA}: "
+            "run the same version in the client and in every agent"
+        )
+    body = dict(checked(data, {"schema": int, **kinds}, where))
+    del body["schema"]
+    return body
