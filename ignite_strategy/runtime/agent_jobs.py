@@ -1,0 +1,161 @@
+"""What one agent runs for one job, and the reports about it. Nothing here waits longer than the registry does."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from ignite_strategy.errors import IgniteStrategyError
+from ignite_strategy.runtime.environment import task_environment
+from ignite_strategy.runtime.records import (
+    ClusterRecord,
+    Request,
+    Status,
+    TaskStatus,
+    cluster_key,
+    request_key,
+    status_key,
+)
+from ignite_strategy.runtime.registry import Registry
+from ignite_strategy.runtime.supervisor import TaskProcess
+from ignite_strategy.settings import Endpoint
+from ignite_strategy.topology.assignment import TaskKey
+
+__all__ = ["AgentJob"]
+
+_REPORT_SECONDS = 1.0
+_log = logging.getLogger(__name__)
+
+
+class AgentJob:
+    """The tasks of one attempt of a job beside one node.
+
+    Args:
+      registry: Where it reports.
+      request: What is to run.
+      instance: The run of the agent.
+      host: Under which the tasks are reached.
+      node: Where the node listens.
+      folder: The agent's folder.
+    """
+
+    def __init__(
+        self, registry: Registry, request: Request, instance: str, host: str, node: Endpoint, folder: Path
+    ) -> None:
+        self.request = request
+        self.tasks: dict[TaskKey, TaskProcess] = {}
+        self._registry = registry
+        self._instance = instance
+        self._host = host
+        self._count = 0
+        self._reported = 0.0
+        self._refused = ""
+        self._lost: dict[TaskKey, TaskStatus] = {}
+        self._folder = folder / "jobs" / request.job / str(request.attempt)
+        if self._was_started_before():
+            return
+        _log.info("job %s: starting %s", request.job, ", ".join(str(task.key) for task in request.tasks))
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for task in request.tasks:
+                environment = task_environment(request, task, node, self._folder)
+                self.tasks[task.key] = TaskProcess(request.job, task, environment, self._folder)
+        except OSError as error:
+            self._refused = f"cannot start its tasks: {error}"
+            self.stop()
+        self.report()
+
+    @property
+    def job(self) -> str:
+        """Id of the job."""
+        return self.request.job
+
+    @property
+    def ended(self) -> bool:
+        """No process is left."""
+        return all(task.ended for task in self.tasks.values())
+
+    def _was_started_before(self) -> bool:
+        """Another run of this agent started these tasks; they ended with it, and the client must know."""
+        before = self._registry.get(status_key(self.job, self.request.node))
+        if before is None:
+            return False
+        status = Status.from_json(before)
+        if status.attempt != self.request.attempt or status.instance == self._instance:
+            return False
+        gone = "its agent was restarted, and the task ended with it"
+        self._lost = {
+            key: TaskStatus(state="exited", port=task.port, pid=task.pid, error=gone, log=task.log)
+            for key, task in status.tasks.items()
+        }
+        self.report()
+        return True
+
+    def pump(self) -> None:
+        """Listens to the tasks, passes on the cluster and reports: at once what matters, counters every second."""
+        changed = [task.pump() for task in self.tasks.values()]
+        if any(changed) or time.monotonic() - self._reported >= _REPORT_SECONDS:
+            self.report()
+
+    def look_for_cluster(self) -> None:
+        """Tells the tasks each other's addresses as soon as the client has published them."""
+        if all(task.serving or task.ended for task in self.tasks.values()):
+            return
+        value = self._registry.get(cluster_key(self.job))
+        if value is None:
+            return
+        record = ClusterRecord.from_json(value)
+        if record.attempt == self.request.attempt:
+            for task in self.tasks.values():
+                task.serve(dict(record.cluster))
+
+    def report(self, node_lost: str = "") -> None:
+        """Writes how the tasks are."""
+        self._count += 1
+        status = Status(
+            attempt=self.request.attempt,
+            instance=self._instance,
+            count=self._count,
+            host=self._host,
+            tasks={**{key: task.status() for key, task in self.tasks.items()}, **self._lost},
+            refused=self._refused,
+            node_lost=node_lost,
+        )
+        self._reported = time.monotonic()
+        self._registry.put(status_key(self.job, self.request.node), status.to_json())
+
+    def stop(self) -> None:
+        """Asks every task to end."""
+        for task in self.tasks.values():
+            task.stop()
+
+    def kill(self) -> None:
+        """Ends every task now."""
+        for task in self.tasks.values():
+            task.kill()
+
+    def forget(self) -> None:
+        """Removes what the registry has about this node's part of the job."""
+        self._registry.delete(request_key(self.job, self.request.node))
+        self._registry.delete(status_key(self.job, self.request.node))
+
+
+def refuse(registry: Registry, job: str, attempt: int, node: str, instance: str, error: IgniteStrategyError) -> None:
+    """Tells the client why its request is not run."""
+    status = Status(attempt, instance, 1, "", {}, refused=str(error))
+    registry.put(status_key(job, node), status.to_json())
+
+
+def keep_newest(folder: Path, count: int = 20) -> None:
+    """Removes the logs of all but the newest jobs."""
+    jobs: list[tuple[float, Any]] = []
+    for path in (folder / "jobs").glob("*"):
+        try:
+            jobs.append((path.stat().st_mtime, path))
+        except OSError:
+            continue
+    for _, path in sorted(jobs, reverse=True)[count:]:
+        shutil.rmtree(path, ignore_errors=True)
