@@ -116,7 +116,35 @@ class ClusterTimeoutError(ClusterError):
 
 
 class TaskLostError(ClusterError):
-    """A task, agent or node that the job needs is gone."""
+    """A task, agent or node that the job needs is gone.
+
+    Attributes:
+      kind: What is gone: ``"task"``, ``"agent"`` or ``"node"``.
+      task: ``(type, index)`` if it was a task.
+      node: Id of the Ignite node where it was.
+      host: Where it ran.
+      pid: The task's process.
+      exit_code: The task's exit code, negative = the signal; ``None`` if nobody knows.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str = "task",
+        task: tuple[str, int] | None = None,
+        node: str = "",
+        host: str = "",
+        pid: int = 0,
+        exit_code: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.task = task
+        self.node = node
+        self.host = host
+        self.pid = pid
+        self.exit_code = exit_code
 
 
 # The codes of native/wire/error.h, which are TensorFlow's.

@@ -7,7 +7,6 @@ It registers the node's id with a lease, looks for requests, and obeys only data
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import logging
 import os
 import selectors
@@ -33,7 +32,7 @@ from ignite_strategy.runtime.agent_jobs import AgentJob, keep_newest, refuse
 from ignite_strategy.runtime.collector import collect_job, remove_part
 from ignite_strategy.runtime.processes import die_with_parent, is_running, start_ticks
 from ignite_strategy.runtime.records import AGENTS, JOBS, AgentRecord, JobRecord, Request, request_key
-from ignite_strategy.runtime.registry import IgniteRegistry, Lease, LeaseView, Registry
+from ignite_strategy.runtime.registry import IgniteRegistry, Lease, LeaseView
 from ignite_strategy.settings import Endpoint, Timeouts, parse_endpoint
 from ignite_strategy.topology.address import advertise_address
 from ignite_strategy.topology.nodes import Caller, Node, connect, list_nodes
@@ -89,7 +88,8 @@ class Agent:
         with _connected(self._endpoint) as (connection, node, others):
             host = advertise_address(node.addresses, configured=self._advertise)
             endpoints = [self._endpoint, *(e for other in others for e in other.endpoints[:1])]
-            with IgniteRegistry(endpoints) as registry:
+            registry = IgniteRegistry(endpoints)
+            with registry:
                 lease = self._register(registry, node, host)
                 print(f"agent of Ignite node {node.id} ready: {self._endpoint}, tasks at {host}", flush=True)
                 session = _Session(registry, lease, connection, node, host, self)
@@ -98,7 +98,7 @@ class Agent:
                 finally:
                     session.close()
 
-    def _register(self, registry: Registry, node: Node, host: str) -> Lease:
+    def _register(self, registry: IgniteRegistry, node: Node, host: str) -> Lease:
         pid = os.getpid()
         record = AgentRecord(
             node=node.id,
@@ -243,7 +243,9 @@ class _Session:
                 raise PreconditionError(f"the request is for job {request.job} on node {request.node}")
         except IgniteStrategyError as error:
             if self._complain(record.job, error):
-                refuse(self._registry, record.job, record.attempt, self._node.id, self._agent._instance, error)
+                refuse(
+                    self._registry, record.job, record.attempt, self._node.id, self._agent._instance, error
+                )
             return
         if request.attempt != record.attempt:
             return
@@ -312,7 +314,9 @@ def default_folder(node: Endpoint) -> Path:
     return Path(tempfile.gettempdir()) / f"ignite-strategy-{os.getuid()}" / f"agent-{node.host}-{node.port}"
 
 
-def serve(node: str, folder: Path | None = None, advertise: str | None = None, die_with: int | None = None) -> None:
+def serve(
+    node: str, folder: Path | None = None, advertise: str | None = None, die_with: int | None = None
+) -> None:
     """Runs an agent in this process until SIGTERM or SIGINT.
 
     Args:

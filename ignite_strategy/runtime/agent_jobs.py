@@ -143,7 +143,9 @@ class AgentJob:
         self._registry.delete(status_key(self.job, self.request.node))
 
 
-def refuse(registry: Registry, job: str, attempt: int, node: str, instance: str, error: IgniteStrategyError) -> None:
+def refuse(
+    registry: Registry, job: str, attempt: int, node: str, instance: str, error: IgniteStrategyError
+) -> None:
     """Tells the client why its request is not run."""
     status = Status(attempt, instance, 1, "", {}, refused=str(error))
     registry.put(status_key(job, node), status.to_json())

@@ -144,7 +144,15 @@ class CloseWanted(NamedTuple):
 
 
 Event = Union[
-    TaskReserved, TaskServing, TaskReached, TaskExited, RequestRefused, AgentLost, NodeLost, TimeUp, CloseWanted
+    TaskReserved,
+    TaskServing,
+    TaskReached,
+    TaskExited,
+    RequestRefused,
+    AgentLost,
+    NodeLost,
+    TimeUp,
+    CloseWanted,
 ]
 
 

@@ -111,7 +111,15 @@ class AgentRecord:
     @staticmethod
     def from_json(data: Any) -> AgentRecord:
         """The inverse; refuses everything else."""
-        kinds = {"node": str, "host": str, "pid": int, "started": int, "machine": str, "instance": str, "version": str}
+        kinds = {
+            "node": str,
+            "host": str,
+            "pid": int,
+            "started": int,
+            "machine": str,
+            "instance": str,
+            "version": str,
+        }
         return AgentRecord(**_body(data, kinds, "an agent's record"))
 
 
@@ -230,7 +238,9 @@ def _environment(data: Mapping[str, Any]) -> dict[str, str]:
         )
     for name, value in data.items():
         if not isinstance(value, str) or len(value) > 1_000 or not value.isprintable():
-            raise InvalidArgumentError(f"{name} in a request is no short, printable text: {str(value)[:100]!r}")
+            raise InvalidArgumentError(
+                f"{name} in a request is no short, printable text: {str(value)[:100]!r}"
+            )
     return dict(data)
 
 
@@ -324,7 +334,11 @@ class Status:
             key.name: {**dataclasses.asdict(task), "readers": [dict(r) for r in task.readers]}
             for key, task in self.tasks.items()
         }
-        return {"schema": _SCHEMA, **{f.name: getattr(self, f.name) for f in dataclasses.fields(self)}, "tasks": tasks}
+        return {
+            "schema": _SCHEMA,
+            **{f.name: getattr(self, f.name) for f in dataclasses.fields(self)},
+            "tasks": tasks,
+        }
 
     @staticmethod
     def from_json(data: Any) -> Status:

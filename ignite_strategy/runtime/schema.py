@@ -13,7 +13,9 @@ __all__ = ["checked", "checked_name"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
-def checked(data: Any, fields: Mapping[str, Any], where: str, optional: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def checked(
+    data: Any, fields: Mapping[str, Any], where: str, optional: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Checks an object against its fields.
 
     Args:
@@ -48,5 +50,7 @@ def checked(data: Any, fields: Mapping[str, Any], where: str, optional: Mapping[
 def checked_name(text: str, what: str) -> str:
     """A name that is safe in keys and as a file name: letters, digits, ``_``, ``-`` and ``.``, not first."""
     if not _NAME.fullmatch(text):
-        raise InvalidArgumentError(f"{text!r} is no {what}: letters, digits, '_', '-' and '.' only, at most 100")
+        raise InvalidArgumentError(
+            f"{text!r} is no {what}: letters, digits, '_', '-' and '.' only, at most 100"
+        )
     return text

@@ -129,7 +129,11 @@ def _serve(cluster: dict[str, list[str]], task: TaskKey, port: HeldPort) -> Any:
     leader = "chief" if cluster.get("chief") else "worker"
     config.experimental.collective_group_leader = f"/job:{leader}/replica:0/task:0"
     server = tf.distribute.Server(
-        tf.train.ClusterSpec(cluster), job_name=task.type, task_index=task.index, protocol="grpc", config=config
+        tf.train.ClusterSpec(cluster),
+        job_name=task.type,
+        task_index=task.index,
+        protocol="grpc",
+        config=config,
     )
     bound = int(server.target.rpartition(":")[2])
     if bound != port.port:

@@ -21,7 +21,7 @@ class TaskKey(NamedTuple):
     """A task's type and index, as TensorFlow counts them."""
 
     type: str
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index(), which nobody needs
 
     def __str__(self) -> str:
         return f"{self.type} {self.index}"
@@ -116,6 +116,10 @@ class Assignment:
         """The part of the partitions that are read from another node; 0.0 unless ``balance="even"``."""
         return 1.0 - sum(task.local for task in self.tasks) / self.partitions
 
+    def on_type(self, task_type: str) -> tuple[TaskShare, ...]:
+        """The tasks of one type."""
+        return tuple(task for task in self.tasks if task.key.type == task_type)
+
     def on_node(self, node: str) -> tuple[TaskShare, ...]:
         """The tasks that run beside ``node``."""
         return tuple(task for task in self.tasks if task.node == node)
@@ -176,7 +180,9 @@ def _primaries_by_node(nodes: Sequence[str], primaries: Sequence[str | None]) ->
         raise InvalidArgumentError("the cache has no partitions")
     lost = [p for p, node in enumerate(primaries) if node is None]
     if lost:
-        raise DataLossError(f"no node is primary for partitions {format_ranges(lost)}: their data is not available")
+        raise DataLossError(
+            f"no node is primary for partitions {format_ranges(lost)}: their data is not available"
+        )
     owned: dict[str, list[int]] = {}
     known = set(nodes)
     for partition, node in enumerate(primaries):
@@ -229,7 +235,9 @@ def _apportion(count: int, sizes: Mapping[str, int]) -> dict[str, int]:
     return counts
 
 
-def _previous_slots(previous: Assignment | None, counts: Mapping[str, int]) -> dict[str, list[tuple[int, ...]]]:
+def _previous_slots(
+    previous: Assignment | None, counts: Mapping[str, int]
+) -> dict[str, list[tuple[int, ...]]]:
     kept: dict[str, list[tuple[int, ...]]] = {node: [] for node in counts}
     for task in previous.replicas if previous else ():
         if task.node in kept and len(kept[task.node]) < counts[task.node]:

@@ -93,7 +93,9 @@ class Topology:
         return tuple(p for p, primary in enumerate(self.primaries) if primary == node_id)
 
 
-def connect(addresses: str | Sequence[str] | Sequence[Endpoint] | None, timeouts: Timeouts | None = None) -> Any:
+def connect(
+    addresses: str | Sequence[str] | Sequence[Endpoint] | None, timeouts: Timeouts | None = None
+) -> Any:
     """Opens a native connection to the first address that answers.
 
     Args:
@@ -209,7 +211,9 @@ def _ask_partitions(connection: Caller, cache: str) -> list[_Owned] | None:
         return None
     doing = f"asking for the partitions of cache {cache!r}"
     cache_id = _cache_id(cache)
-    payload = _named(cache, lambda: connection.call(_CACHE_PARTITIONS, struct.pack("<ii", 1, cache_id), doing))
+    payload = _named(
+        cache, lambda: connection.call(_CACHE_PARTITIONS, struct.pack("<ii", 1, cache_id), doing)
+    )
     reader = PayloadReader(payload, doing)
     reader.i64(), reader.i32()
     for _ in range(reader.count(5)):

@@ -30,7 +30,9 @@ class PayloadReader:
     def _take(self, form: str) -> int:
         size = struct.calcsize(form)
         if self._at + size > len(self._data):
-            raise DataLossError(f"the response to {self._what} ends at byte {len(self._data)} in the middle of a value")
+            raise DataLossError(
+                f"the response to {self._what} ends at byte {len(self._data)} in the middle of a value"
+            )
         (value,) = struct.unpack_from(form, self._data, self._at)
         self._at += size
         return int(value)
@@ -51,7 +53,9 @@ class PayloadReader:
         """The length of a list whose items take at least ``item_bytes`` each."""
         value = self.i32()
         if value < 0 or value * item_bytes > len(self._data) - self._at:
-            raise DataLossError(f"the response to {self._what} announces {value} items, more than it has bytes for")
+            raise DataLossError(
+                f"the response to {self._what} announces {value} items, more than it has bytes for"
+            )
         return value
 
     def string(self) -> str | None:

@@ -40,6 +40,8 @@ def parse_ranges(text: str, limit: int = 65_536) -> tuple[int, ...]:
         match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part)
         low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if low > high or high >= limit:
-            raise InvalidArgumentError(f"{part!r} in {text!r} is no partition or range of partitions below {limit}")
+            raise InvalidArgumentError(
+                f"{part!r} in {text!r} is no partition or range of partitions below {limit}"
+            )
         numbers.update(range(low, high + 1))
     return tuple(sorted(numbers))

@@ -56,7 +56,9 @@ class ClusterLayout:
             if len(self._jobs.get(job, ())) > 1:
                 raise InvalidArgumentError(f"there can be only one {job}, not {self._jobs[job]}")
         if require_trainer and not (self._jobs.get("chief") or self._jobs.get("worker")):
-            raise InvalidArgumentError(f"a cluster needs a chief or a worker; there are only {sorted(self._jobs)}")
+            raise InvalidArgumentError(
+                f"a cluster needs a chief or a worker; there are only {sorted(self._jobs)}"
+            )
 
     @property
     def jobs(self) -> tuple[str, ...]:
@@ -110,7 +112,9 @@ class ClusterLayout:
             raise InvalidArgumentError(f"{task_type!r} is no task type: {', '.join(TASK_TYPES)}")
         if task_type == "evaluator":
             if index != 0:
-                raise InvalidArgumentError(f"there can be only one evaluator, so evaluator:{index} does not exist")
+                raise InvalidArgumentError(
+                    f"there can be only one evaluator, so evaluator:{index} does not exist"
+                )
         else:
             self.task_address(task_type, index)
         config: dict[str, Any] = {"cluster": self.cluster(), "task": {"type": task_type, "index": index}}
@@ -124,7 +128,9 @@ def _checked_job(job: str, addresses: Addresses) -> dict[int, str]:
         hint = " (did you mean 'worker'?)" if "work" in str(job) else ""
         raise InvalidArgumentError(f"{job!r} is no job name: use {', '.join(TASK_TYPES)}{hint}")
     if isinstance(addresses, (str, bytes)) or not isinstance(addresses, (Sequence, Mapping)):
-        raise InvalidArgumentError(f"the addresses of {job!r} are a list or an index -> address mapping: {addresses!r}")
+        raise InvalidArgumentError(
+            f"the addresses of {job!r} are a list or an index -> address mapping: {addresses!r}"
+        )
     pairs = addresses.items() if isinstance(addresses, Mapping) else enumerate(addresses)
     return {_checked_index(job, index): _checked_address(job, index, address) for index, address in pairs}
 

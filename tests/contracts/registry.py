@@ -35,14 +35,16 @@ class RegistryContract:
     def wait(self, seconds: float) -> None:
         time.sleep(seconds)
 
-    def watch(self, registry: Registry, folder: str, seconds: float, renew: Callable[[], Any] = lambda: None) -> None:
+    def watch(
+        self, registry: Registry, folder: str, seconds: float, renew: Callable[[], Any] = lambda: None
+    ) -> None:
         for _ in range(6):
             registry.leases(folder)
             renew()
             self.wait(seconds / 6)
 
     def test_put_get_delete(self, registry: Registry, folder: str) -> None:
-        key, value = f"{folder}/a", {"text": "ä\u0000\n\"", "n": 2**53, "list": [1, None, {"x": 0.5}]}
+        key, value = f"{folder}/a", {"text": 'ä\u0000\n"', "n": 2**53, "list": [1, None, {"x": 0.5}]}
         assert registry.get(key) is None
         registry.put(key, value)
         assert registry.get(key) == value
@@ -55,18 +57,21 @@ class RegistryContract:
     def test_get_many_leaves_out_what_is_not_there(self, registry: Registry, folder: str) -> None:
         registry.put(f"{folder}/a", {"n": 1})
         registry.put(f"{folder}/b", {"n": 2})
-        assert registry.get_many([f"{folder}/{x}" for x in "abc"]) == {f"{folder}/a": {"n": 1}, f"{folder}/b": {"n": 2}}
+        assert registry.get_many([f"{folder}/{x}" for x in "abc"]) == {
+            f"{folder}/a": {"n": 1},
+            f"{folder}/b": {"n": 2},
+        }
         assert registry.get_many([]) == {}
 
-    def test_list_shows_one_folder(self, registry: Registry, open: Open, folder: str) -> None:
-        assert registry.list(folder) == {}
+    def test_children_shows_one_folder(self, registry: Registry, open: Open, folder: str) -> None:
+        assert registry.children(folder) == {}
         registry.put(f"{folder}/x/1", {"n": 1})
         registry.put(f"{folder}/x/2", {"n": 2})
         registry.put(f"{folder}/xy/3", {"n": 3})
-        assert open().list(f"{folder}/x") == {f"{folder}/x/1": {"n": 1}, f"{folder}/x/2": {"n": 2}}
+        assert open().children(f"{folder}/x") == {f"{folder}/x/1": {"n": 1}, f"{folder}/x/2": {"n": 2}}
         registry.delete(f"{folder}/x/1")
         registry.delete(f"{folder}/x/2")
-        assert open().list(f"{folder}/x") == {}
+        assert open().children(f"{folder}/x") == {}
 
     def test_compare_and_set(self, registry: Registry, open: Open, folder: str) -> None:
         key, other = f"{folder}/a", open()
@@ -76,9 +81,9 @@ class RegistryContract:
         assert other.compare_and_set(key, {"m": 2, "n": 1}, {"n": 2})
         assert not registry.compare_and_set(key, {"n": 1, "m": 2}, {"n": 3})
         assert not registry.compare_and_set(key, {"n": 1}, None)
-        assert registry.list(folder) == {key: {"n": 2}}
+        assert registry.children(folder) == {key: {"n": 2}}
         assert registry.compare_and_set(key, {"n": 2}, None)
-        assert registry.list(folder) == {}
+        assert registry.children(folder) == {}
 
     def test_compare_and_set_counts_right_under_contention(self, open: Open, folder: str) -> None:
         registries, key = [open() for _ in range(4)], f"{folder}/n"
@@ -107,7 +112,9 @@ class RegistryContract:
                     registries[at].delete(f"{folder}/{at}-{n}")
 
         _run_together([lambda at=at: work(at) for at in range(4)])
-        assert set(registries[0].list(folder)) == {f"{folder}/{at}-{n}" for at in range(4) for n in range(0, 8, 2)}
+        assert set(registries[0].children(folder)) == {
+            f"{folder}/{at}-{n}" for at in range(4) for n in range(0, 8, 2)
+        }
 
     def test_a_renewed_lease_stays(self, registry: Registry, open: Open, folder: str) -> None:
         observer = open()
@@ -128,7 +135,7 @@ class RegistryContract:
         (view,) = observer.leases(folder).values()
         assert not view.alive
         assert observer.expire(folder) == [f"{folder}/a"]
-        assert observer.list(folder) == {f"{folder}/entry": {"no": "lease"}}
+        assert observer.children(folder) == {f"{folder}/entry": {"no": "lease"}}
         assert lease.renew() is False
         lease.release()
 
@@ -149,7 +156,9 @@ class RegistryContract:
         assert second.renew()
         assert registry.get(f"{folder}/a") == {"who": "second"}
 
-    def test_one_long_absence_of_the_observer_ends_no_lease(self, registry: Registry, open: Open, folder: str) -> None:
+    def test_one_long_absence_of_the_observer_ends_no_lease(
+        self, registry: Registry, open: Open, folder: str
+    ) -> None:
         """The observer slept, or the store was away: that says nothing about the holder."""
         observer = open()
         registry.acquire(f"{folder}/a", {}, self.ttl)

@@ -93,7 +93,7 @@ class Registry(abc.ABC):
         """
 
     @abc.abstractmethod
-    def list(self, folder: str) -> dict[str, Value]:
+    def children(self, folder: str) -> dict[str, Value]:
         """The entries directly below ``folder``: key -> value."""
 
     @abc.abstractmethod

@@ -8,7 +8,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from ignite_strategy.errors import AuthenticationError, ConnectionFailedError, InvalidArgumentError, ServerError
+from ignite_strategy.errors import (
+    AuthenticationError,
+    ConnectionFailedError,
+    InvalidArgumentError,
+    ServerError,
+)
 from ignite_strategy.runtime.registry.store import StoreRegistry
 from ignite_strategy.settings import Endpoint
 
@@ -34,13 +39,16 @@ class IgniteRegistry(StoreRegistry):
     """
 
     def __init__(
-        self, endpoints: Sequence[Endpoint], timeout: float = 10.0, clock: Callable[[], float] = time.monotonic
+        self,
+        endpoints: Sequence[Endpoint],
+        timeout: float = 10.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(clock)
         if not endpoints:
             raise InvalidArgumentError("the registry needs the address of at least one Ignite node")
         self._endpoints = list(dict.fromkeys(endpoints))
-        self._timeout = timeout
+        self.timeout = timeout
         self._mutex = threading.RLock()
         self._client: Any = None
         self._cache: Any = None
@@ -90,7 +98,7 @@ class IgniteRegistry(StoreRegistry):
     def _do(self, doing: str, key: str, operation: Callable[[Any], _Result]) -> _Result:
         from pyignite.exceptions import CacheError, ParseError, ReconnectError
 
-        until = time.monotonic() + self._timeout
+        until = time.monotonic() + self.timeout
         pause = 0.05
         while True:
             try:
@@ -100,13 +108,15 @@ class IgniteRegistry(StoreRegistry):
                 self._disconnect()
                 failure: Exception = error
                 if not _is_passing(str(error)):
-                    raise ServerError(f"{self._where()}: {error} while {doing} registry entry {key!r}") from error
+                    raise ServerError(
+                        f"{self._where()}: {error} while {doing} registry entry {key!r}"
+                    ) from error
             except (OSError, ReconnectError, ParseError) as error:
                 self._disconnect()
                 failure = error
             if self._closed or time.monotonic() + pause > until:
                 raise ConnectionFailedError(
-                    f"no answer from Ignite at {self._where()} within {self._timeout:.0f} s "
+                    f"no answer from Ignite at {self._where()} within {self.timeout:.0f} s "
                     f"while {doing} registry entry {key!r}: {failure}"
                 ) from failure
             time.sleep(pause)
@@ -130,7 +140,7 @@ class IgniteRegistry(StoreRegistry):
             left = until - time.monotonic()
             if left <= 0:
                 break
-            limit = max(0.5, min(left, self._timeout / 2))
+            limit = max(0.5, min(left, self.timeout / 2))
             client = pyignite.Client(timeout=limit, handshake_timeout=limit, partition_aware=False)
             try:
                 client.connect(endpoint.host, endpoint.port).__enter__()
@@ -138,7 +148,9 @@ class IgniteRegistry(StoreRegistry):
                 self._prefer(endpoint)
                 return client.get_or_create_cache(_cache_settings())
             except Refused as error:
-                raise AuthenticationError(f"{endpoint}: {error.message} while opening the registry") from error
+                raise AuthenticationError(
+                    f"{endpoint}: {error.message} while opening the registry"
+                ) from error
             except (OSError, pyignite.exceptions.ReconnectError) as error:
                 failure = error
                 client.close()

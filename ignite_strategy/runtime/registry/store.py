@@ -79,9 +79,9 @@ class StoreRegistry(Registry):
         """See the contract."""
         return self._leave(_checked(key), lambda: self._remove(key))
 
-    def list(self, folder: str) -> dict[str, Value]:
+    def children(self, folder: str) -> dict[str, Value]:
         """See the contract."""
-        return {key: _decode(key, text)["value"] for key, text in self._children(folder).items()}
+        return {key: _decode(key, text)["value"] for key, text in self._texts_below(folder).items()}
 
     # Leases.
 
@@ -102,14 +102,14 @@ class StoreRegistry(Registry):
 
     def leases(self, folder: str) -> dict[str, LeaseView]:
         """See the contract."""
-        texts = self._children(folder)
+        texts = self._texts_below(folder)
         self._watch.forget(folder, texts)
         return {key: self._watch.see(key, text) for key, text in texts.items() if _is_lease(key, text)}
 
     def expire(self, folder: str) -> list[str]:
         """See the contract."""
         ended = []
-        for key, text in self._children(folder).items():
+        for key, text in self._texts_below(folder).items():
             if not _is_lease(key, text) or self._watch.see(key, text).alive:
                 continue
             # Exactly what was seen: a holder that comes back in this moment keeps its lease.
@@ -119,7 +119,7 @@ class StoreRegistry(Registry):
 
     # Listing.
 
-    def _children(self, folder: str) -> dict[str, str]:
+    def _texts_below(self, folder: str) -> dict[str, str]:
         index = self._read([_INDEX + _checked(folder)]).get(_INDEX + folder)
         names = json.loads(index) if index else []
         return self._read([f"{folder}/{name}" for name in names]) if names else {}

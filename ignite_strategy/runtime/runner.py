@@ -1,0 +1,451 @@
+"""The client's side of a job: asks the agents for tasks, keeps the job's lease, watches, and stops it."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ignite_strategy.errors import (
+    CancelledError,
+    ClusterError,
+    ClusterTimeoutError,
+    ConnectionFailedError,
+    IgniteStrategyError,
+    PreconditionError,
+    TaskLostError,
+)
+from ignite_strategy.runtime import job as machine
+from ignite_strategy.runtime.collector import remove_job
+from ignite_strategy.runtime.ports import is_reachable
+from ignite_strategy.runtime.records import (
+    AGENTS,
+    JOBS,
+    AgentRecord,
+    ClusterRecord,
+    JobRecord,
+    Request,
+    TaskRequest,
+    TaskStatus,
+    cluster_key,
+    request_key,
+)
+from ignite_strategy.runtime.registry import IgniteRegistry, Lease
+from ignite_strategy.runtime.watch import NodeWatch, StatusWatch
+from ignite_strategy.settings import Endpoint, format_endpoint
+from ignite_strategy.topology.assignment import Assignment, TaskKey
+from ignite_strategy.topology.nodes import Topology
+
+__all__ = ["JOB_TTL", "JobRunner", "TaskRecord"]
+
+# Agents stop a job's tasks when its client has been silent for this long. Building a large graph may keep the client's
+# threads from running for seconds.
+JOB_TTL = 15.0
+_RENEW_SECONDS = 2.0
+_START_POLL_SECONDS = 0.1
+_POLL_SECONDS = 0.5
+_AGENT_SECONDS = 1.0
+_NODE_SECONDS = 2.0
+_CONTACT_SECONDS = 20.0
+_AGENT_GRACE_SECONDS = 5.0
+_STOP_SECONDS = 8.0
+_log = logging.getLogger(__name__)
+
+
+def _rank(event: machine.Event) -> int:
+    if isinstance(event, machine.NodeLost):
+        return 0
+    return 1 if isinstance(event, machine.AgentLost) else 2
+
+
+@dataclass(frozen=True)
+class TaskRecord:
+    """A task of a running job, for people and for reports.
+
+    Attributes:
+      type: ``chief``, ``worker`` or ``ps``.
+      index: Within its type.
+      node: Id of the Ignite node beside which it runs.
+      host: Where it runs.
+      pid: Its process.
+      address: Where its TensorFlow server listens; ``None`` before that is known.
+      state: See :class:`~ignite_strategy.runtime.records.TaskStatus`; ``requested`` before the agent has said anything.
+      partitions: Cache -> the partitions it reads.
+      readers: Counters of its datasets.
+      log: Its log file, on its host.
+      tensorflow: Version of TensorFlow there.
+    """
+
+    type: str
+    index: int
+    node: str
+    host: str = ""
+    pid: int = 0
+    address: str | None = None
+    state: str = "requested"
+    partitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    readers: tuple[Mapping[str, Any], ...] = ()
+    log: str = ""
+    tensorflow: str = ""
+
+
+class JobRunner:
+    """One job from its request to its end.
+
+    Args:
+      job: Its id.
+      topology: The nodes, and the cache.
+      assignment: Its tasks.
+      endpoints: Addresses of Ignite nodes; those of the topology are added.
+      environment: Variables for the tasks, of a short list.
+      start_timeout: Until every task is reachable.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        topology: Topology,
+        assignment: Assignment,
+        endpoints: Sequence[Endpoint],
+        environment: Mapping[str, str] | None = None,
+        start_timeout: float = 60.0,
+    ) -> None:
+        self.id = job
+        self.assignment = assignment
+        self.failure: TaskLostError | None = None
+        self._topology = topology
+        self._environment = dict(environment or {})
+        self._start_timeout = start_timeout
+        self._job = machine.Job(assignment)
+        self._registry = IgniteRegistry([*endpoints, *(e for n in topology.nodes for e in n.endpoints[:1])])
+        self._lease: Lease | None = None
+        self._status: StatusWatch | None = None
+        self._nodes = NodeWatch(topology.nodes, assignment.nodes, self._found_nodes)
+        self._callbacks: list[Callable[[TaskLostError], None]] = []
+        self._probes: dict[TaskKey, machine.Probe] = {}
+        self._changed = threading.Condition()
+        self._handling = threading.RLock()
+        self._error: IgniteStrategyError | None = None
+        self._ending = threading.Event()
+        self._closing = False
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    # Starting.
+
+    def start(self) -> None:
+        """Requests the tasks and waits until each is reachable.
+
+        Raises:
+          PreconditionError: A node has no agent.
+          ClusterTimeoutError: Tasks are missing when time is up; it names them and where they were expected.
+          TaskLostError: A task, agent or node has ended meanwhile.
+        """
+        atexit.register(self.close)
+        self._until = time.monotonic() + self._start_timeout
+        try:
+            agents = self._find_agents()
+            self._status = StatusWatch(self._registry, self.id, agents)
+            self._lease = self._registry.acquire(f"{JOBS}/{self.id}", self._record().to_json(), JOB_TTL)
+            self._request()
+            self._thread = threading.Thread(target=self._run, name=f"job {self.id}", daemon=True)
+            self._thread.start()
+            self._wait_until_running()
+        except BaseException:
+            self.close()
+            raise
+
+    def _find_agents(self) -> dict[str, AgentRecord]:
+        """The agents of the nodes that are to run tasks; a cluster that is just starting gets a few seconds."""
+        until = time.monotonic() + min(_AGENT_GRACE_SECONDS, self._start_timeout)
+        while True:
+            found = {
+                view.key.rpartition("/")[2]: view
+                for view in self._registry.leases(AGENTS).values()
+                if view.alive
+            }
+            missing = [node for node in self.assignment.nodes if node not in found]
+            if not missing:
+                return {node: AgentRecord.from_json(found[node].value) for node in self.assignment.nodes}
+            if time.monotonic() > until:
+                raise PreconditionError("\n".join(map(self._no_agent, missing)))
+            time.sleep(_START_POLL_SECONDS)
+
+    def _no_agent(self, node: str) -> str:
+        endpoints = self._topology.node(node).endpoints
+        address = format_endpoint(endpoints[0]) if endpoints else "HOST:PORT"
+        return (
+            f"no agent runs beside Ignite node {node} ({address}), so it cannot run tasks; "
+            f"start one on its host: ignite-strategy agent --node {address}"
+        )
+
+    def _request(self) -> None:
+        for node in self.assignment.nodes:
+            tasks = tuple(
+                TaskRequest(share.key, self._partitions(share.key)) for share in self.assignment.on_node(node)
+            )
+            request = Request(self.id, self._job.attempt, node, tasks, self._environment)
+            self._registry.put(request_key(self.id, node), request.to_json())
+
+    def _partitions(self, key: TaskKey) -> dict[str, tuple[int, ...]]:
+        return {} if key.type == "ps" else {self._topology.cache: self.assignment[key].partitions}
+
+    def _record(self) -> JobRecord:
+        return JobRecord(
+            job=self.id,
+            attempt=self._job.attempt,
+            nodes=self.assignment.nodes,
+            closing=self._closing,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+        )
+
+    def _wait_until_running(self) -> None:
+        begun, pause = time.monotonic(), 5.0
+        said = begun
+        with self._changed:
+            while self._job.state is not machine.JobState.RUNNING:
+                if self._error is not None:
+                    raise self._error
+                now = time.monotonic()
+                if now - said >= pause:
+                    said, pause = now, pause * 2
+                    _log.warning("%d s of %d: %s", now - begun, self._start_timeout, self._waiting_for())
+                # In slices, so that Ctrl-C is served at once.
+                self._changed.wait(0.2)
+
+    def _waiting_for(self) -> str:
+        missing = self._job.missing()
+        lines = [f"waiting for {len(missing)} of {len(self.assignment.tasks)} tasks"]
+        return "; ".join(lines + [self._missing(key) for key in missing])
+
+    def _missing(self, key: TaskKey) -> str:
+        record = next(r for r in self.tasks() if (r.type, r.index) == key)
+        text = f"{key}, expected on Ignite node {record.node}"
+        endpoints = self._topology.node(record.node).endpoints
+        text += f" ({format_endpoint(endpoints[0])})" if endpoints else ""
+        how = {
+            "requested": "its agent has not started it",
+            "starting": "its process is starting",
+            "reserved": "TensorFlow is loading",
+            "loaded": "its server has not started",
+            "serving": f"it serves, but {record.address} cannot be reached from here",
+        }
+        return f"{text}: {how.get(record.state, record.state)}" + (
+            f" (log: {record.log})" if record.log else ""
+        )
+
+    # The thread that watches.
+
+    def _run(self) -> None:
+        due = {"renew": 0.0, "status": 0.0, "agents": 0.0, "nodes": 0.0}
+        contact = time.monotonic()
+        while not self._ending.is_set():
+            try:
+                self._turn(due)
+                contact = time.monotonic()
+            except (ConnectionFailedError, CancelledError) as error:
+                if time.monotonic() - contact > _CONTACT_SECONDS:
+                    self._fail_contact(error)
+                    return
+            except IgniteStrategyError as error:
+                self._fail_contact(error)
+                return
+            running = self._job.state in (machine.JobState.RUNNING, machine.JobState.FAILED)
+            self._ending.wait(_POLL_SECONDS if running else _START_POLL_SECONDS)
+
+    def _turn(self, due: dict[str, float]) -> None:
+        now = time.monotonic()
+        assert self._status is not None and self._lease is not None
+
+        def is_due(what: str, period: float) -> bool:
+            if now < due[what]:
+                return False
+            due[what] = now + period
+            return True
+
+        if is_due("renew", _RENEW_SECONDS) and not self._lease.renew() and not self._closing:
+            raise ClusterError(
+                f"the lease of job {self.id} was taken for ended: this client was silent for too long"
+            )
+        self._handle(self._status.read())
+        if is_due("agents", _AGENT_SECONDS):
+            self._handle(self._status.look_at_agents())
+        if is_due("nodes", _NODE_SECONDS):
+            self._handle(self._nodes.look())
+        for probe in list(self._probes.values()):
+            if is_reachable(Endpoint(*probe.address), timeout=0.5) is None:
+                self._probes.pop(probe.task, None)
+                self._handle([machine.TaskReached(probe.task, probe.attempt)])
+        if now > self._until:
+            self._handle([machine.TimeUp()])
+
+    def _found_nodes(self, nodes: Sequence[Any]) -> None:
+        self._registry.use_endpoints([e for node in nodes for e in node.endpoints[:1]])
+
+    def _handle(self, events: Sequence[machine.Event]) -> None:
+        # Nodes and agents first: a task that ended with them is named by the cause.
+        for event in sorted(events, key=_rank):
+            with self._handling:
+                commands = [] if self._closing else self._job.handle(event)
+            for command in commands:
+                self._do(command)
+        if events:
+            with self._changed:
+                self._changed.notify_all()
+
+    def _do(self, command: machine.Command) -> None:
+        if isinstance(command, machine.PublishCluster):
+            record = ClusterRecord(command.attempt, command.cluster)
+            self._registry.put(cluster_key(self.id), record.to_json())
+        elif isinstance(command, machine.Probe):
+            self._probes[command.task] = command
+        elif isinstance(command, machine.StartAttempt):
+            self._probes.clear()
+            self._request()
+            self._renew_now()
+        elif isinstance(command, machine.StopTasks):
+            self._closing = True
+            self._renew_now()
+        elif isinstance(command, machine.ReportFailure):
+            self._fail(command.failure)
+
+    def _renew_now(self) -> None:
+        if self._lease is not None:
+            self._lease.renew(self._record().to_json())
+
+    def _fail(self, failure: machine.Failure) -> None:
+        if failure.loss is machine.Loss.TIME:
+            missing = self._job.missing()
+            text = f"the cluster was not ready within {self._start_timeout:.0f} s: {self._waiting_for()}"
+            self._end_with(ClusterTimeoutError(text, missing))
+        elif failure.loss is machine.Loss.REFUSED:
+            self._end_with(ClusterError(f"the agent of Ignite node {failure.node} refuses: {failure.reason}"))
+        else:
+            self._end_with(self._lost_error(failure))
+
+    def _lost_error(self, failure: machine.Failure) -> TaskLostError:
+        record = next((r for r in self.tasks() if (r.type, r.index) == failure.task), None)
+        status = self._task_status(failure.task) if failure.task else None
+        return TaskLostError(
+            failure.reason,
+            kind=failure.loss.value,
+            task=failure.task,
+            node=failure.node,
+            host=record.host if record else "",
+            pid=record.pid if record else 0,
+            exit_code=status.exit if status else None,
+        )
+
+    def _fail_contact(self, error: IgniteStrategyError) -> None:
+        self._end_with(TaskLostError(f"job {self.id} is out of control: {error}", kind="node"))
+
+    def _end_with(self, error: IgniteStrategyError) -> None:
+        self._error = error
+        if isinstance(error, TaskLostError):
+            self.failure = error
+            _log.error("job %s: %s", self.id, error)
+            for callback in list(self._callbacks):
+                try:
+                    callback(error)
+                except Exception:
+                    _log.exception("a failure callback of job %s", self.id)
+        with self._changed:
+            self._changed.notify_all()
+
+    # What others ask.
+
+    def on_failure(self, callback: Callable[[TaskLostError], None]) -> None:
+        """Calls ``callback`` once, from the watching thread, when something is lost; at once if it is already."""
+        self._callbacks.append(callback)
+        if self.failure is not None:
+            callback(self.failure)
+
+    def cluster(self) -> dict[str, list[str]]:
+        """Job name -> addresses.
+
+        Raises:
+          PreconditionError: They are not known yet.
+        """
+        cluster = self._job.cluster()
+        if cluster is None:
+            raise PreconditionError(f"job {self.id} has not started: {self._waiting_for()}")
+        return cluster
+
+    def tasks(self) -> list[TaskRecord]:
+        """The tasks as last reported, in the assignment's order."""
+        records = []
+        for share in self.assignment.tasks:
+            status = self._task_status(share.key)
+            report = self._status.statuses.get(share.node) if self._status else None
+            records.append(
+                TaskRecord(
+                    type=share.key.type,
+                    index=share.key.index,
+                    node=share.node,
+                    host=report.host if report else "",
+                    pid=status.pid if status else 0,
+                    address=self._job.address(share.key),
+                    state=status.state if status else "requested",
+                    partitions=self._partitions(share.key),
+                    readers=status.readers if status else (),
+                    log=status.log if status else "",
+                    tensorflow=status.tensorflow if status else "",
+                )
+            )
+        return records
+
+    def _task_status(self, key: TaskKey) -> TaskStatus | None:
+        report = self._status.statuses.get(self.assignment[key].node) if self._status else None
+        return report.tasks.get(key) if report else None
+
+    # Ending.
+
+    def close(self) -> None:
+        """Stops the tasks and removes the job from the registry; bounded, in any state, may be called twice."""
+        if self._closed:
+            return
+        self._closed = True
+        atexit.unregister(self.close)
+        self._ending.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(3.0)
+        try:
+            if self._lease is not None:
+                self._stop_job(self._lease)
+        except IgniteStrategyError as error:
+            _log.warning("job %s is not removed; its agents do that within %d s: %s", self.id, JOB_TTL, error)
+        finally:
+            self._nodes.close()
+            self._registry.close()
+
+    def _stop_job(self, lease: Lease) -> None:
+        self._registry.timeout = 3.0
+        self._closing = True
+        if lease.renew(self._record().to_json()):
+            until = time.monotonic() + _STOP_SECONDS
+            while not self._all_stopped() and time.monotonic() < until:
+                time.sleep(0.05)
+        remove_job(self._registry, self._record())
+        lease.release()
+
+    def _all_stopped(self) -> bool:
+        assert self._status is not None
+        self._status.read()
+        agents = self._registry.leases(AGENTS)
+        for node in self.assignment.nodes:
+            view = agents.get(f"{AGENTS}/{node}")
+            status = self._status.statuses.get(node)
+            if view is None or not view.alive:
+                continue  # its tasks ended with it
+            if status is None or any(
+                task.state not in ("exited", "stopped") for task in status.tasks.values()
+            ):
+                return False
+        return True

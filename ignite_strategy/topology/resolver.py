@@ -1,0 +1,353 @@
+"""The Ignite cluster as a TensorFlow cluster. Importing this module imports TensorFlow."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from ignite_strategy.errors import InvalidArgumentError, PreconditionError, TaskLostError
+from ignite_strategy.runtime.runner import JobRunner, TaskRecord
+from ignite_strategy.settings import DEFAULT_PORT, Endpoint, Timeouts, default_endpoints, parse_endpoints
+from ignite_strategy.settings import use_default_endpoints as _use_default_endpoints
+from ignite_strategy.topology.assignment import Assignment, Layout, TaskKey, assign
+from ignite_strategy.topology.nodes import Topology, connect, discover
+from ignite_strategy.topology.tf_config import ClusterLayout
+
+__all__ = ["IgniteClusterResolver"]
+
+STRATEGIES = ("collective", "parameter_server", "mirrored")
+
+
+class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # type: ignore[misc]
+    """Runs TensorFlow tasks beside the Ignite nodes that hold a cache, and tells TensorFlow where they are.
+
+    ::
+
+        with igs.IgniteClusterResolver("DIGITS", addresses=["ignite-0:10800"], evaluator=True) as resolver:
+            config = resolver.run_config(model_dir="igfs:///digits/run1")
+
+    While it is open, datasets and ``igfs:///`` paths that name no host use its addresses. The job starts with
+    :meth:`start`, which :meth:`run_config` calls, and ends with the ``with`` block.
+
+    Estimator takes the cluster from :meth:`run_config`; TensorFlow 2 strategies take the resolver itself.
+
+    Args:
+      cache: The cache whose partitions are trained on.
+      addresses: Ignite nodes, ``host:port``; one is enough. Without it ``IGNITE_DATASET_HOST`` and ``_PORT``, else
+        localhost:10800.
+      strategy: ``"collective"``, ``"parameter_server"`` or ``"mirrored"``: which tasks are needed.
+      layout: ``"auto"``: one replica per partition if there are at most as many partitions as nodes, else one per node
+        that holds primaries; ``"partition"``, ``"node"``, or the number of replicas.
+      chief: Whether the first replica is a chief; it trains like a worker.
+      ps: Number of parameter servers; 1 for ``"parameter_server"``, else 0.
+      evaluator: Whether evaluation runs (in the client) while training goes on.
+      balance: ``"local"``, or ``"even"`` to give up locality for counts that differ by at most 1.
+      start_timeout: Until every task is reachable, in seconds.
+      timeouts: Limits of single requests to Ignite.
+      task_environment: Variables for the tasks; only a short list is allowed.
+      task_type: For strategies that want to know which task this process is.
+      task_id: Its index.
+      rpc_layer: TensorFlow's protocol.
+      num_accelerators: What :meth:`num_accelerators` answers, for instance ``{"GPU": 1}``.
+
+    Raises:
+      InvalidArgumentError: An argument is none of these.
+    """
+
+    def __init__(
+        self,
+        cache: str,
+        addresses: str | Sequence[str] | None = None,
+        *,
+        strategy: str = "collective",
+        layout: str | int = "auto",
+        chief: bool = True,
+        ps: int | None = None,
+        evaluator: bool = False,
+        balance: str = "local",
+        start_timeout: float = 60.0,
+        timeouts: Timeouts | None = None,
+        task_environment: Mapping[str, str] | None = None,
+        task_type: str | None = None,
+        task_id: int | None = None,
+        rpc_layer: str = "grpc",
+        num_accelerators: Mapping[str, int] | None = None,
+    ) -> None:
+        if not cache or not isinstance(cache, str):
+            raise InvalidArgumentError(f"the name of a cache is needed, not {cache!r}")
+        if not start_timeout > 0:
+            raise InvalidArgumentError(f"start_timeout={start_timeout!r} is no number of seconds")
+        self._cache = cache
+        self._endpoints = _resolver_endpoints(addresses)
+        self._strategy = _checked_strategy(strategy)
+        self._ps = ps
+        self._shape = (layout, chief, balance)
+        self._layout()  # refuses what cannot be, before anything starts
+        self._evaluator = evaluator
+        self._start_timeout = start_timeout
+        self._timeouts = timeouts or Timeouts()
+        self._task_environment = dict(task_environment or {})
+        self._task_type = task_type
+        self._task_id = task_id
+        self._rpc_layer = rpc_layer
+        self._accelerators = dict(num_accelerators or {})
+        self._runner: JobRunner | None = None
+        self._defaults = contextlib.ExitStack()
+        self._opened = False
+        self._callbacks: list[Callable[[TaskLostError], None]] = []
+
+    def __deepcopy__(self, memo: Any) -> IgniteClusterResolver:
+        # Estimator copies its configuration with everything in it; there is one job all the same.
+        return self
+
+    # TensorFlow's contract.
+
+    def cluster_spec(self) -> tf.train.ClusterSpec:
+        """The addresses of the chief, the workers and the parameter servers, as they are now; never an evaluator.
+
+        Raises:
+          PreconditionError: The job has not started.
+        """
+        return tf.train.ClusterSpec(self._cluster_layout().cluster())
+
+    def master(
+        self, task_type: str | None = None, task_id: int | None = None, rpc_layer: str | None = None
+    ) -> str:
+        """The target of one task for a session; by default of :attr:`task_type` and :attr:`task_id`.
+
+        Returns:
+          ``grpc://host:port``, or an empty text if no task is meant.
+        """
+        kind = task_type if task_type is not None else self._task_type
+        index = task_id if task_id is not None else self._task_id
+        if kind is None or index is None:
+            return ""
+        address = self._cluster_layout().task_address(kind, index)
+        layer = rpc_layer if rpc_layer is not None else self._rpc_layer
+        return f"{layer}://{address}" if layer else address
+
+    def num_accelerators(
+        self, task_type: str | None = None, task_id: int | None = None, config_proto: Any = None
+    ) -> dict[str, int]:
+        """What was given to the constructor; never asks a task, which might wait for ever."""
+        return dict(self._accelerators)
+
+    @property
+    def task_type(self) -> str | None:
+        """Which task this process is, for strategies that ask."""
+        return self._task_type
+
+    @task_type.setter
+    def task_type(self, value: str | None) -> None:
+        self._task_type = value
+
+    @property
+    def task_id(self) -> int | None:
+        """Its index."""
+        return self._task_id
+
+    @task_id.setter
+    def task_id(self, value: int | None) -> None:
+        self._task_id = value
+
+    @property
+    def rpc_layer(self) -> str:
+        """TensorFlow's protocol."""
+        return self._rpc_layer
+
+    @rpc_layer.setter
+    def rpc_layer(self, value: str) -> None:
+        self._rpc_layer = value
+
+    @property
+    def environment(self) -> str:
+        """Nothing special."""
+        return ""
+
+    # The job.
+
+    def __enter__(self) -> IgniteClusterResolver:
+        self._open()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def start(self, strategy: str | None = None) -> IgniteClusterResolver:
+        """Starts the tasks and waits until every one is reachable; does nothing if they run.
+
+        Args:
+          strategy: Another one than the constructor's.
+
+        Raises:
+          NotFoundError: There is no such cache.
+          PreconditionError: A node has no agent, or the tasks that run do not suit ``strategy``.
+          ClusterTimeoutError: Tasks are ``missing``.
+          TaskLostError: A task has ended, or an earlier failure of this job.
+        """
+        wanted = self._strategy if strategy is None else _checked_strategy(strategy)
+        if self._runner is not None:
+            if self.failure is not None:
+                raise self.failure
+            if wanted == "parameter_server" and not self.assignment.on_type("ps"):
+                raise PreconditionError(
+                    "the job runs without parameter servers; give the resolver strategy='parameter_server'"
+                )
+            return self
+        self._strategy = wanted
+        self._open()
+        topology = self.topology()
+        assignment = self._assign(topology)
+        runner = JobRunner(
+            _job_id(self._cache),
+            topology,
+            assignment,
+            self._endpoints,
+            self._task_environment,
+            self._start_timeout,
+        )
+        for callback in self._callbacks:
+            runner.on_failure(callback)
+        runner.start()
+        self._runner = runner
+        return self
+
+    def close(self) -> None:
+        """Stops the tasks; bounded, in any state, may be called twice. The resolver can be started again."""
+        runner, self._runner = self._runner, None
+        self._opened = False
+        try:
+            if runner is not None:
+                runner.close()
+        finally:
+            self._defaults.close()
+
+    def run_config(self, strategy: str | None = None, **arguments: Any) -> Any:
+        """A ``tf.estimator.RunConfig`` for this cluster; starts the job.
+
+        Args:
+          strategy: ``"collective"``, ``"parameter_server"`` or ``"mirrored"``; the constructor's if not given.
+          **arguments: Of ``RunConfig``, such as ``model_dir``.
+        """
+        from ignite_strategy.estimator import run_config
+
+        return run_config(self, strategy=strategy or self._strategy, **arguments)
+
+    @property
+    def failure(self) -> TaskLostError | None:
+        """What the job has lost, if it has."""
+        return self._runner.failure if self._runner else None
+
+    def on_failure(self, callback: Callable[[TaskLostError], None]) -> None:
+        """Calls ``callback`` from a thread when a task, an agent or a node is lost."""
+        self._callbacks.append(callback)
+        if self._runner is not None:
+            self._runner.on_failure(callback)
+
+    # What the cluster looks like.
+
+    @property
+    def cache(self) -> str:
+        """Name of the cache."""
+        return self._cache
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """The addresses of Ignite nodes that were given."""
+        return tuple(self._endpoints)
+
+    @property
+    def strategy(self) -> str:
+        """Name of the strategy that the tasks are for."""
+        return self._strategy
+
+    @property
+    def has_evaluator(self) -> bool:
+        """Whether the client evaluates while it trains."""
+        return self._evaluator
+
+    @property
+    def job(self) -> str | None:
+        """Id of the job that runs."""
+        return self._runner.id if self._runner else None
+
+    @property
+    def assignment(self) -> Assignment:
+        """Which task reads which partitions; before the start, how it would be now."""
+        return self._runner.assignment if self._runner else self._assign(self.topology())
+
+    def topology(self) -> Topology:
+        """The nodes and the primaries of the cache, as they are now."""
+        with contextlib.closing(connect(self._endpoints, self._timeouts)) as connection:
+            return discover(connection, self._cache)
+
+    def partition_map(self) -> dict[int, TaskKey]:
+        """Partition -> the task that reads it."""
+        return self.assignment.partition_map()
+
+    def tasks(self) -> list[TaskRecord]:
+        """The tasks with host, pid, node, address, partitions, state and the counters of their readers."""
+        return self._running().tasks()
+
+    def remote_cluster(self) -> dict[str, Any]:
+        """What ``RunConfig``'s ``remote_cluster`` takes; with a placeholder for the evaluator if there is one."""
+        return self._cluster_layout().remote_cluster(self._evaluator)
+
+    def tf_config(self, task_type: str, task_id: int = 0) -> str:
+        """The value of TF_CONFIG for a program that is one of the tasks, JSON."""
+        return self._cluster_layout().tf_config(task_type, task_id, self._rpc_layer)
+
+    # Inside.
+
+    def _open(self) -> None:
+        if not self._opened:
+            self._opened = True
+            self._defaults.enter_context(_use_default_endpoints(self._endpoints))
+
+    def _running(self) -> JobRunner:
+        if self._runner is None:
+            raise PreconditionError(f"the job on cache {self._cache!r} does not run: call start() first")
+        return self._runner
+
+    def _cluster_layout(self) -> ClusterLayout:
+        return ClusterLayout(self._running().cluster())
+
+    def _layout(self) -> Layout:
+        layout, chief, balance = self._shape
+        servers = self._ps if self._ps is not None else int(self._strategy == "parameter_server")
+        if self._strategy == "parameter_server" and servers == 0:
+            raise InvalidArgumentError("strategy='parameter_server' needs ps=1 or more")
+        return Layout(replicas=layout, chief=chief, ps=servers, balance=balance)
+
+    def _assign(self, topology: Topology) -> Assignment:
+        return assign([node.id for node in topology.nodes], topology.primaries, self._layout())
+
+
+def _resolver_endpoints(addresses: str | Sequence[str] | None) -> list[Endpoint]:
+    from ignite_strategy import _core
+
+    given = parse_endpoints(addresses)
+    if addresses is not None and not given:
+        raise InvalidArgumentError("addresses is empty: give at least one Ignite node, host:port")
+    if given:
+        return given
+    environment = _core.dataset_environment()
+    if environment["host"] or environment["port"]:
+        return [Endpoint(environment["host"] or "localhost", environment["port"] or DEFAULT_PORT)]
+    return list(default_endpoints()) or [Endpoint("localhost", DEFAULT_PORT)]
+
+
+def _checked_strategy(strategy: str) -> str:
+    if strategy not in STRATEGIES:
+        raise InvalidArgumentError(f"strategy={strategy!r}: use one of {', '.join(map(repr, STRATEGIES))}")
+    return strategy
+
+
+def _job_id(cache: str) -> str:
+    readable = re.sub(r"[^A-Za-z0-9]+", "-", cache).strip("-")[:40] or "job"
+    return f"{readable.lower()}-{uuid.uuid4().hex[:8]}"
