@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -169,10 +170,8 @@ class TaskProcess:
         self._state = "exited" if self._stopping is None else "stopped"
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                try:
+                with contextlib.suppress(OSError):  # what was not sent yet is lost with the process
                     pipe.close()
-                except OSError:
-                    pass  # what was not sent yet is lost with the process
         if self._state == "exited":
             tail = last_lines(self.log)
             self._error = describe_exit(code) + (f": {self._error}" if self._error else "")
