@@ -190,7 +190,7 @@ class LocalCluster:
         return nodes
 
     def _spawn(self, node: LocalNode) -> None:
-        node.known_id = None
+        node.forget()
         node.plan.folder.mkdir(parents=True, exist_ok=True)
         node.pid = self._processes.spawn(
             node.name, node.plan.command(), node.plan.environment(), node.log, node.plan.folder
@@ -211,17 +211,15 @@ class LocalCluster:
         while True:
             self._check_alive(nodes)
             views = []
-            for node in nodes:
-                try:
+            for node in (each for each in nodes if each.started()):
+                with contextlib.suppress(ConnectionFailedError):
                     node.known_id, view = probe(node.host, node.port)
                     views.append(view)
-                except ConnectionFailedError:
-                    break
             seen = {node.known_id for node in nodes}
             if len(views) == len(nodes) and all(view == seen for view in views):
                 return
             if time.monotonic() > deadline:
-                raise ClusterError(self._unformed(nodes, len(views)))
+                raise ClusterError(self._unformed(nodes))
             time.sleep(0.1)
 
     def _check_alive(self, nodes: Sequence[LocalNode]) -> None:
@@ -233,11 +231,12 @@ class LocalCluster:
                     f"{node.name} did not start (exit code {code}). The end of {node.log}:\n{_tail(node.log)}"
                 )
 
-    def _unformed(self, nodes: Sequence[LocalNode], answered: int) -> str:
-        late = nodes[min(answered, len(nodes) - 1)]
+    def _unformed(self, nodes: Sequence[LocalNode]) -> str:
+        late = next((node for node in nodes if not node.started()), nodes[0])
+        answering = ", ".join(node.address for node in nodes if node.started()) or "none"
         return (
-            f"{len(nodes)} nodes did not form a cluster within {self._start_timeout:.0f} s ({answered} answer at "
-            f"{', '.join(self.addresses)}). The end of {late.log}:\n{_tail(late.log)}"
+            f"{len(nodes)} nodes did not form a cluster within {self._start_timeout:.0f} s (started: {answering}). "
+            f"The end of {late.log}:\n{_tail(late.log)}"
         )
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["LocalNode", "NodePlan", "NodePorts"]
 
 _MAIN = "org.apache.ignite.startup.cmdline.CommandLineStartup"
+_STARTED = b"Node started :"
 # The start is bound by the compiler on a small machine: 5 s for two nodes on two cores instead of 12 s.
 _QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _KEPT = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
@@ -104,6 +105,7 @@ class LocalNode:
         self.port = plan.ports.thin
         self.pid = 0
         self.known_id: uuid.UUID | None = None
+        self._log_start = 0
 
     @property
     def name(self) -> str:
@@ -126,6 +128,23 @@ class LocalNode:
     def running(self) -> bool:
         """Whether its process runs."""
         return self._cluster.running(self)
+
+    def forget(self) -> None:
+        """Notes that a new process is about to begin: another id, and a new part of the log."""
+        self.known_id = None
+        self._log_start = self.log.stat().st_size if self.log.exists() else 0
+
+    def started(self) -> bool:
+        """Whether the node says that its start is complete.
+
+        Its thin connector answers before that, and a cache created in between makes the start fail.
+        """
+        try:
+            with self.log.open("rb") as file:
+                file.seek(self._log_start)
+                return _STARTED in file.read()
+        except FileNotFoundError:
+            return False
 
     def kill(self) -> None:
         """Sends SIGKILL: what a crash looks like. The process is gone on return."""
