@@ -1,7 +1,7 @@
 from types import TracebackType
 from typing import TypedDict
 
-# --- wire -------------------------------------------------------------------------------------------------------------
+# wire
 
 class DatasetEnvironment(TypedDict):
     cache_name: str | None
@@ -19,7 +19,12 @@ class FilesystemEnvironment(TypedDict):
 
 class Connection:
     def __init__(
-        self, host: str, port: int, connect_timeout: float = 5.0, request_timeout: float = 30.0
+        self,
+        host: str,
+        port: int,
+        connect_timeout: float = 5.0,
+        request_timeout: float = 30.0,
+        pooled: bool = False,
     ) -> None: ...
     def call(self, op: int, payload: bytes, doing: str) -> bytes: ...
     def close(self) -> None: ...
@@ -41,6 +46,7 @@ class Connection:
     @property
     def has_node_endpoints(self) -> bool: ...
 
+def clear_pool() -> None: ...
 def dataset_environment() -> DatasetEnvironment: ...
 def filesystem_environment() -> FilesystemEnvironment: ...
 def parse_partitions(text: str, name: str) -> list[int]: ...
@@ -50,6 +56,6 @@ def java_lower_hash(text: str) -> int: ...
 def openssl_version() -> str: ...
 def random_bytes(size: int) -> bytes: ...
 
-# --- scan -------------------------------------------------------------------------------------------------------------
+# scan
 
-# --- igfs -------------------------------------------------------------------------------------------------------------
+# igfs

@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <unistd.h>
 
 #include <memory>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include "native/wire/crypto.h"
 #include "native/wire/environment.h"
 #include "native/wire/error.h"
+#include "native/wire/pool.h"
 
 namespace nb = nanobind;
 
@@ -22,11 +24,20 @@ namespace {
 
 constexpr std::size_t kMaxRandomBytes = 1 << 20;
 
+bool Ending() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
 // A connection that several Python threads may share: they take turns, and close() ends whoever waits.
 class PythonConnection {
  public:
-  PythonConnection(const std::string& host, std::int64_t port, double connect_timeout,
-                   double request_timeout) {
+  PythonConnection(const std::string& host, std::int64_t port, double connect_timeout, double request_timeout,
+                   bool pooled)
+      : pooled_(pooled) {
     if (port < 1 || port > 65535) {
       throw Error(Code::kInvalidArgument, "port " + std::to_string(port) + " is not between 1 and 65535");
     }
@@ -34,13 +45,16 @@ class PythonConnection {
                             Seconds(request_timeout, "request_timeout")};
     endpoint_ = Endpoint{host, static_cast<std::uint16_t>(port)};
     const Wait wait = PythonWait();
-    const nb::gil_scoped_release unlocked;
-    connection_ = Connection::Open(endpoint_, timeouts, wait);
+    const WithoutPython unlocked;
+    Pool& pool = Pool::Process();
+    connection_ = pooled ? pool.Acquire(endpoint_, timeouts, wait) : pool.Open(endpoint_, timeouts, wait);
     version_ = connection_->version().ToString();
     if (connection_->node_id()) node_id_ = connection_->node_id()->ToString();
     has_node_endpoints_ = connection_->Has(Feature::kNodeEndpoints);
     peer_ = connection_->peer();
   }
+
+  ~PythonConnection() { Drop(); }
 
   nb::bytes Call(std::int64_t op, const nb::bytes& payload, const std::string& doing) {
     if (op < 0 || op > 32767) {
@@ -51,8 +65,11 @@ class PythonConnection {
     Writer writer;
     writer.PutBytes(payload.c_str(), payload.size());
     Response response;
+    if (closed_->cancelled()) {
+      throw Error(Code::kUnavailable, endpoint() + ": the connection is closed, while " + doing);
+    }
     {
-      const nb::gil_scoped_release unlocked;
+      const WithoutPython unlocked;
       const auto lock = Lock(wait, doing);
       if (!connection_)
         throw Error(Code::kUnavailable, endpoint() + ": the connection is closed, while " + doing);
@@ -64,9 +81,9 @@ class PythonConnection {
 
   void Close() {
     closed_->Cancel();
-    const nb::gil_scoped_release unlocked;
+    const WithoutPython unlocked;
     const std::lock_guard<std::timed_mutex> lock(mutex_);
-    connection_.reset();
+    Drop();
   }
 
   const std::optional<std::string>& node_id() const { return node_id_; }
@@ -76,6 +93,11 @@ class PythonConnection {
   bool has_node_endpoints() const { return has_node_endpoints_; }
 
  private:
+  void Drop() {
+    if (pooled_) connection_ = Lease();  // back to the pool, if it is fit for that
+    connection_.Discard();
+  }
+
   std::unique_lock<std::timed_mutex> Lock(const Wait& wait, const std::string& doing) {
     std::unique_lock<std::timed_mutex> lock(mutex_, std::defer_lock);
     while (!lock.try_lock_for(wait.NextSlice(doing.c_str()))) {
@@ -85,7 +107,8 @@ class PythonConnection {
 
   Endpoint endpoint_;
   std::timed_mutex mutex_;
-  std::unique_ptr<Connection> connection_;
+  bool pooled_;
+  Lease connection_;
   std::shared_ptr<Cancellation> closed_ = std::make_shared<Cancellation>();
   std::optional<std::string> node_id_;
   std::string version_;
@@ -124,8 +147,16 @@ nb::bytes RandomPythonBytes(std::size_t size) {
 
 }  // namespace
 
+WithoutPython::~WithoutPython() {
+  while (Ending()) pause();
+  PyEval_RestoreThread(state_);
+}
+
 Wait PythonWait() {
   Wait wait;
+  // Only Python's main thread acts on signals; another one must not touch the interpreter, which may be
+  // ending.
+  if (getpid() != gettid()) return wait;
   // Python's lock is taken once per slice, not before the first one: a short call pays nothing.
   auto next = std::make_shared<Clock::time_point>(Clock::now() + kWaitSlice);
   wait.check = [next] {
@@ -150,8 +181,9 @@ Millis Seconds(double seconds, const char* name) {
 
 void BindWire(nb::module_& module) {
   nb::class_<PythonConnection>(module, "Connection", "One thin-client connection to an Ignite node.")
-      .def(nb::init<const std::string&, std::int64_t, double, double>(), nb::arg("host"), nb::arg("port"),
-           nb::arg("connect_timeout") = 5.0, nb::arg("request_timeout") = 30.0)
+      .def(nb::init<const std::string&, std::int64_t, double, double, bool>(), nb::arg("host"),
+           nb::arg("port"), nb::arg("connect_timeout") = 5.0, nb::arg("request_timeout") = 30.0,
+           nb::arg("pooled") = false)
       .def("call", &PythonConnection::Call, nb::arg("op"), nb::arg("payload"), nb::arg("doing"),
            "Sends one request and returns the payload of its response.")
       .def("close", &PythonConnection::Close,
@@ -166,6 +198,7 @@ void BindWire(nb::module_& module) {
       .def_prop_ro("peer", &PythonConnection::peer, "The numeric address that answered, with port.")
       .def_prop_ro("has_node_endpoints", &PythonConnection::has_node_endpoints,
                    "The server offers operation 5102.");
+  module.def("clear_pool", [] { Pool::Process().Clear(); }, "Closes the idle connections of this process.");
   module.def("dataset_environment", &DatasetDict,
              "The IGNITE_DATASET_* variables and the assignment; None = unset.");
   module.def("filesystem_environment", &FilesystemDict, "The IGFS_* variables; None = unset.");

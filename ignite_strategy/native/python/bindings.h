@@ -19,6 +19,19 @@ Wait PythonWait(Millis limit);
 // The same without a deadline of its own, for calls that have their limits in Timeouts.
 Wait PythonWait();
 
+// Releases Python's lock while native code waits. Unlike nanobind's own guard it never takes the lock back in an
+// interpreter that is ending: there a daemon thread would be unwound through code that must not throw, and abort.
+class WithoutPython {
+ public:
+  WithoutPython() : state_(PyEval_SaveThread()) {}
+  ~WithoutPython();
+  WithoutPython(const WithoutPython&) = delete;
+  WithoutPython& operator=(const WithoutPython&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
 // Seconds as given in Python, to milliseconds. Throws Error(kInvalidArgument) naming `name` unless 0 <
 // seconds < 1e6.
 Millis Seconds(double seconds, const char* name);

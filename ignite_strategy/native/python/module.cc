@@ -34,6 +34,8 @@ void Translate(const std::exception_ptr& exception, void*) {
 
 NB_MODULE(_core, m) {
   m.doc() = "The native part of ignite_strategy: connections, scans and igfs without TensorFlow.";
+  // An object that lives until the interpreter ends is no defect of the user's program.
+  nb::set_leak_warnings(false);
   nb::register_exception_translator(ignite_strategy::Translate);
   ignite_strategy::BindWire(m);
   ignite_strategy::BindScan(m);

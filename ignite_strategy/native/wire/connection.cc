@@ -250,7 +250,7 @@ struct Connection::State {
       if (part.second > 0) parts[count++] = {const_cast<void*>(part.first), part.second};
     }
     broken = true;  // until all of it is out: half a request cannot be taken back
-    socket.Write(parts, count, wait, doing);
+    socket.Write(parts, count, agreement.done ? wait.Within(timeouts.request) : wait, doing);
     broken = false;
   }
 
@@ -334,6 +334,7 @@ void Connection::Recycle(std::vector<std::uint8_t> frame) {
 
 Response Connection::Call(std::int16_t op, const Writer& payload, const std::string& doing,
                           const Wait& wait) {
+  state_->NeedUsable(doing.c_str());
   if (!state_->outstanding.empty()) {
     throw Error(Code::kFailedPrecondition,
                 state_->where() + ": an earlier request of this connection was not answered, while " + doing);

@@ -16,12 +16,10 @@ Partitions ReadJsonPartitions(JsonReader* json, const std::string& name);  // pa
 namespace {
 
 constexpr std::size_t kMaxAssignmentBytes = 16u << 20;
-constexpr std::size_t kMaxShown = 60;
 constexpr const char* kAssignment = "IGNITE_STRATEGY_PARTITIONS";
 
 [[noreturn]] void Fail(const std::string& name, const std::string& value, const std::string& why) {
-  const std::string shown = value.size() > kMaxShown ? value.substr(0, kMaxShown) + "..." : value;
-  throw Error(Code::kInvalidArgument, name + "=\"" + shown + "\": " + why);
+  throw Error(Code::kInvalidArgument, NameAndValue(name, value) + ": " + why);
 }
 
 // A variable that is set; an empty one is an error, because ignoring it would read something else than
@@ -99,7 +97,7 @@ std::optional<std::map<std::string, Partitions>> GetAssignment() {
   if (!value) return std::nullopt;
   const bool in_file = value->front() == '@';
   const std::string text = in_file ? ReadAssignmentFile(*value) : *value;
-  JsonReader json(text, in_file ? kAssignment + ("=" + *value) : kAssignment);
+  JsonReader json(text, NameAndValue(kAssignment, *value));
   std::map<std::string, Partitions> assignment;
   json.Expect('{');
   if (!json.Accept('}')) {

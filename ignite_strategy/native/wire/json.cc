@@ -47,6 +47,11 @@ bool ValidUtf8(std::string_view text) {
 
 }  // namespace
 
+std::string NameAndValue(const std::string& name, const std::string& value) {
+  constexpr std::size_t kMaxShown = 60;
+  return name + "=\"" + (value.size() > kMaxShown ? value.substr(0, kMaxShown) + "..." : value) + "\"";
+}
+
 void JsonReader::Fail(const std::string& what) const {
   throw Error(Code::kInvalidArgument, source_ + ": " + what + " at offset " + std::to_string(at_));
 }

@@ -9,6 +9,9 @@
 
 namespace ignite_strategy {
 
+// NAME="value" for messages, a long value cut.
+std::string NameAndValue(const std::string& name, const std::string& value);
+
 // A position in JSON text. Whatever is not as expected throws Error(kInvalidArgument) naming the source and
 // offset.
 class JsonReader {

@@ -8,12 +8,10 @@ namespace ignite_strategy {
 namespace {
 
 constexpr std::int32_t kMaxPartition = 64999;  // Ignite allows 65,000 partitions
-constexpr std::size_t kMaxShown = 60;
 
 [[noreturn]] void Fail(const std::string& text, const std::string& name, const std::string& why) {
-  const std::string shown = text.size() > kMaxShown ? text.substr(0, kMaxShown) + "..." : text;
   throw Error(Code::kInvalidArgument,
-              name + "=\"" + shown + "\": " + why + " (partitions are written as 3 or 0-7,9 or [0, 1, 2])");
+              NameAndValue(name, text) + ": " + why + " (partitions are written as 3 or 0-7,9 or [0, 1, 2])");
 }
 
 std::string Trim(const std::string& text) {
@@ -89,7 +87,7 @@ Partitions ReadJsonPartitions(JsonReader* json, const std::string& name) {
 Partitions ParsePartitions(const std::string& text, const std::string& name) {
   const std::string trimmed = Trim(text);
   if (!trimmed.empty() && trimmed.front() == '[') {
-    JsonReader json(trimmed, name);
+    JsonReader json(trimmed, NameAndValue(name, text));
     Partitions partitions = ReadJsonPartitions(&json, name);
     json.End();
     return partitions;
