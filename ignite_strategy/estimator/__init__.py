@@ -1,1 +1,38 @@
-"""To be filled."""
+"""Estimator: the public strategy, the run configuration, and the guard over one training run.
+
+Nothing here loads TensorFlow before it is used.
+
+* ``strategy``      :class:`IgniteStrategy`, the one name for all kinds;
+* ``kinds``         its concrete classes, subclasses of TensorFlow's strategies;
+* ``config``        :func:`run_config`, a ``RunConfig`` in standalone client mode;
+* ``guards``        traps that become errors before training starts;
+* ``call``          what one call of ``tf.estimator.train_and_evaluate`` was given;
+* ``run``           the watch over one such call: a dead task ends it with an error that names it;
+* ``session``       sessions that can be ended from outside;
+* ``evaluation``    which checkpoint is evaluated next;
+* ``relay``, ``tombstone``  local ports between the client and its tasks that can be cut.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ignite_strategy.estimator.config import run_config as run_config
+    from ignite_strategy.estimator.evaluation import Evaluation as Evaluation
+    from ignite_strategy.estimator.strategy import IgniteStrategy as IgniteStrategy
+
+__all__ = ["Evaluation", "IgniteStrategy", "run_config"]  # noqa: PLE0604
+
+_EXPORTS = {
+    "Evaluation": "ignite_strategy.estimator.evaluation",
+    "IgniteStrategy": "ignite_strategy.estimator.strategy",
+    "run_config": "ignite_strategy.estimator.config",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _EXPORTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_EXPORTS[name]), name)

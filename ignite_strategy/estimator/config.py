@@ -1,0 +1,109 @@
+"""``run_config``: a ``tf.estimator.RunConfig`` for training on the tasks of a resolver."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ignite_strategy.errors import InvalidArgumentError
+from ignite_strategy.estimator import guards
+from ignite_strategy.estimator.evaluation import Evaluation, print_evaluation
+from ignite_strategy.estimator.strategy import IgniteStrategy
+from ignite_strategy.estimator.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from ignite_strategy.topology import IgniteClusterResolver
+
+__all__ = ["DistributeConfig", "run_config"]
+
+# TensorFlow's own default, every 600 seconds, cannot be had in collective training.
+_CHECKPOINT_STEPS = 500
+_SESSION_SECONDS = 600  # how long a worker waits for the chief; TensorFlow waits two hours
+
+# Never contacted: TensorFlow evaluates in this process, but only if the cluster names an evaluator.
+_EVALUATOR = ["evaluator.invalid:1"]
+
+
+@dataclass
+class DistributeConfig:
+    """The three attributes that RunConfig reads from ``experimental_distribute``."""
+
+    train_distribute: Any = None
+    eval_distribute: Any = None
+    remote_cluster: Any = None
+
+
+def run_config(
+    resolver: IgniteClusterResolver,
+    strategy: str | IgniteStrategy = "collective",
+    model_dir: Any = None,
+    *,
+    evaluator: bool = True,
+    on_evaluation: Callable[[Evaluation], None] | None = print_evaluation,
+    **arguments: Any,
+) -> Any:
+    """Returns a RunConfig with which an Estimator trains on the resolver's tasks.
+
+    This process is the client ("standalone client mode"): ``model_fn`` and ``input_fn`` are called here, and the graphs
+    run in the tasks, where each reads the partitions of its own node. Evaluation runs here. The job is started if it was not.
+
+    ``tf.estimator.train_and_evaluate`` with it raises the resolver's ``TaskLostError`` within seconds when a task, agent or node is
+    lost, evaluates in an evaluator that honours ``throttle_secs`` but never outlives training, and can be left with Ctrl-C.
+
+    Args:
+      resolver: Where the tasks are.
+      strategy: ``"collective"``, ``"parameter_server"`` or ``"mirrored"``, or an :class:`IgniteStrategy`.
+      model_dir: Where checkpoints and events go; client and tasks must all see it, as they do ``igfs:///PATH``.
+      evaluator: Whether ``train_and_evaluate`` evaluates.
+      on_evaluation: Called with each evaluation; prints a line by default.
+      **arguments: RunConfig's; ``save_checkpoints_steps`` is 500 unless given.
+
+    Raises:
+      UnsupportedError: The installed TensorFlow has no Estimator.
+      ClusterError: TF_CONFIG describes another cluster.
+      InvalidArgumentError: An argument would not do what it says.
+    """
+    guards.check_tensorflow()
+    guards.check_tf_config()
+    kind = strategy.kind if isinstance(strategy, IgniteStrategy) else strategy
+    if kind not in guards.KINDS:
+        raise InvalidArgumentError(f"strategy={kind!r}: there are {', '.join(guards.KINDS)}")
+    import tensorflow as tf
+
+    known = set(inspect.signature(tf.estimator.RunConfig.__init__).parameters) - {"self", "model_dir"}
+    guards.check_options(kind, arguments, known)
+    if model_dir is None:
+        raise InvalidArgumentError("run_config: model_dir is needed, a place that client and tasks see: igfs:///digits/run1")
+    _start(resolver, kind)
+    if not isinstance(strategy, IgniteStrategy):
+        strategy = IgniteStrategy(kind)
+    strategy._supervisor = Supervisor(lambda: _training_cluster(resolver), lambda: resolver.failure, on_evaluation)
+    cluster = _training_cluster(resolver)
+    if evaluator:
+        cluster["evaluator"] = _EVALUATOR
+    return tf.estimator.RunConfig(
+        model_dir=model_dir,
+        experimental_distribute=DistributeConfig(train_distribute=strategy, remote_cluster=cluster),
+        **_with_defaults(arguments),
+    )
+
+
+def _with_defaults(arguments: dict[str, Any]) -> dict[str, Any]:
+    arguments = dict(arguments)
+    if arguments.get("save_checkpoints_steps") is None and arguments.get("save_checkpoints_secs") is None:
+        arguments["save_checkpoints_steps"] = _CHECKPOINT_STEPS
+        arguments.pop("save_checkpoints_secs", None)
+    arguments.setdefault("session_creation_timeout_secs", _SESSION_SECONDS)
+    return arguments
+
+
+def _training_cluster(resolver: Any) -> dict[str, list[str]]:
+    cluster: dict[str, list[str]] = resolver.cluster_spec().as_dict()
+    return {job: list(tasks) for job, tasks in cluster.items() if job != "evaluator"}
+
+
+def _start(resolver: Any, kind: str) -> None:
+    resolver.start()
+    del kind

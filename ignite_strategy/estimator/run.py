@@ -1,0 +1,292 @@
+"""The watch over one call of ``tf.estimator.train_and_evaluate``.
+
+When a task dies, TensorFlow's client notices nothing: its threads wait in C++ for a server that does not come back, and the
+interpreter waits for the threads. A :class:`Run` stands between: sessions reach their tasks through a :class:`Relay`; when the
+resolver reports a loss, or a thread fails, or the call is left by Ctrl-C, the relay is cut, every thread gets an answer and ends, and
+the call raises what has happened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Tuple
+
+import tensorflow as tf
+
+from ignite_strategy.errors import CancelledError, ClusterError
+from ignite_strategy.estimator import call as calls
+from ignite_strategy.estimator.evaluation import Evaluation, Pace, step_of
+from ignite_strategy.estimator.relay import Relay
+from ignite_strategy.estimator.session import GuardedCreator
+from ignite_strategy.settings import Endpoint, parse_endpoint
+
+__all__ = ["Run"]
+
+_POLL = 0.1
+_SECONDS_TO_EXPLAIN = 6.0  # a lost task is known later than its consequences: a lease must run out
+_SECONDS_TO_OBEY = 3.0
+
+Task = Tuple[str, int]
+
+
+class Run:
+    """One call, from just before its first thread starts until it is left.
+
+    Args:
+      call: The call.
+      cluster: The tasks' addresses, job name -> list of ``host:port``.
+      lost: Returns the error that names a lost task, agent or node, or None.
+      report: Called with each :class:`Evaluation`.
+    """
+
+    def __init__(
+        self,
+        call: calls.TrainingCall,
+        cluster: Mapping[str, list[str]],
+        lost: Callable[[], BaseException | None],
+        report: Callable[[Evaluation], None] | None = None,
+    ) -> None:
+        self._lost = lost
+        self._report = report
+        self._failure: BaseException | None = None
+        self._ended = threading.Event()
+        self._left = threading.Event()
+        self._trainers: list[threading.Thread] = []
+        self._evaluator: threading.Thread | None = None
+        self.closing: list[threading.Thread] = []
+        self._coordinator: Any = None
+        self._caller = threading.get_ident()
+        self._call: calls.TrainingCall | None = call
+        targets = _training_targets(cluster)
+        self._trainers_expected = len(targets)
+        self._relay = Relay(dict(targets))
+        self._accompany(call)
+        self._watch = threading.Thread(target=self._watch_over, name="ignite_strategy-run", daemon=True)
+        self._watch.start()
+
+    # What the threads of the call use.
+
+    def check(self) -> None:
+        """Raises the reason when the run has failed.
+
+        Raises:
+          IgniteStrategyError: The reason.
+        """
+        if self._ended.is_set():
+            raise _again(self._failure)
+
+    def wait(self, seconds: float) -> bool:
+        """Waits; True as soon as the run has failed."""
+        return self._ended.wait(seconds)
+
+    def training_is_over(self) -> bool:
+        """Tells whether every training task's thread has ended."""
+        return len(self._trainers) >= self._trainers_expected and not any(map(self._is_training, self._trainers))
+
+    def _is_training(self, thread: threading.Thread) -> bool:
+        if thread.ident == self._caller:
+            return calls.is_training(self._caller)
+        return thread.is_alive()
+
+    def enter(self, in_graph: bool) -> None:
+        """Notes the thread that trains a task, or all of them; called in that thread."""
+        if in_graph:
+            self._trainers_expected = 1
+        self._trainers.append(threading.current_thread())
+        self._coordinator = calls.own_coordinator()
+
+    def adopt(self, context: Any) -> None:
+        """Leads a worker context's sessions through the relay; called in the thread that trains the task."""
+        if "session_creator" in vars(context):
+            return
+        task = _task_of(context, self._relay.tasks())
+        context._master_target = f"grpc://{self._relay.endpoint(task)}"
+        plain = context.session_creator
+        context.session_creator = lambda *args, **kwargs: GuardedCreator(plain(*args, **kwargs), self, _name(task))
+
+    def explain(self, error: Any, task: str, give_up: int = 0) -> None:
+        """Raises what lies behind an error of a session, if it is known soon; else returns.
+
+        Args:
+          error: The error.
+          task: The task whose session reported it.
+          give_up: How many sessions in a row broke, if that is enough of them.
+
+        Raises:
+          IgniteStrategyError: The reason.
+        """
+        deadline = time.monotonic() + _SECONDS_TO_EXPLAIN
+        while not self._ended.is_set():
+            lost = self._lost()
+            if lost is not None:
+                self.end(lost)
+            elif time.monotonic() > deadline:
+                break
+            self._ended.wait(_POLL)
+        if self._ended.is_set():
+            raise _again(self._failure) from error
+        if give_up:
+            raise ClusterError(
+                f"{task}: {give_up} sessions in a row broke while training, the last one with: {error.message}"
+            ) from error
+
+    def end(self, failure: BaseException) -> None:
+        """Ends the run: every thread of the call raises, and so does the call. Only the first reason counts."""
+        if self._ended.is_set():
+            return
+        self._failure = failure
+        self._tell_coordinator(failure)
+        self._ended.set()
+        self._relay.cut()
+
+    def _tell_coordinator(self, failure: BaseException) -> None:
+        # Before any thread does, so that the call raises this and not a thread's own view of it.
+        coordinator = self._coordinator
+        if coordinator is None or coordinator.joined:
+            return
+        with contextlib.suppress(Exception):  # it raises if the call has just stopped listening
+            try:
+                raise failure
+            except BaseException as raised:
+                coordinator.request_stop((type(raised), raised, raised.__traceback__))
+
+    def close(self, seconds: float = 10.0) -> None:
+        """Waits until the call has been left and its threads have ended."""
+        self._left.wait(seconds)
+
+    def is_on(self) -> bool:
+        """Tells whether the call has not been left."""
+        return self._call is not None and calls.is_running(self._caller, self._call.frame)
+
+    # Evaluation.
+
+    def _accompany(self, call: calls.TrainingCall) -> None:
+        directory = call.estimator.model_dir
+        keep = call.estimator.config.keep_checkpoint_max or 0
+        spec = call.eval_spec
+        pace = Pace(self, lambda: _checkpoints(directory), spec.throttle_secs, spec.start_delay_secs, keep)
+
+        def latest_checkpoint() -> str:
+            self._evaluator = threading.current_thread()
+            self._coordinator = calls.own_coordinator() or self._coordinator
+            path = pace.next()
+            if path is None:
+                # TensorFlow's evaluator goes on for ever if training ended before max_steps; to it, this is an orderly end.
+                raise tf.errors.OutOfRangeError(None, None, "training is over")
+            return path
+
+        call.replace_evaluation(latest_checkpoint, (_Check(self),), (_Report(self._report),))
+
+    # The watch.
+
+    def _watch_over(self) -> None:
+        while self.is_on():
+            lost = self._lost()
+            if lost is not None:
+                self.end(lost)
+            elif self._coordinator is not None and self._coordinator.should_stop():
+                self.end(CancelledError("another task of this run has failed"))
+            self._left.wait(_POLL)
+        if any(thread.is_alive() for thread in self._threads()):  # Ctrl-C, or a thread that did not obey in time
+            self.end(CancelledError("tf.estimator.train_and_evaluate was left"))
+            self._wait_for_threads()
+        if any(thread.is_alive() for thread in self.closing):
+            self._relay.cut()
+        self._relay.close()
+        self._call = None  # it holds the frame, and with it whatever the caller had
+        # Else the event writers' threads stay, two to four for each call.
+        tf.compat.v1.summary.FileWriterCache.clear()
+        self._left.set()
+
+    def _threads(self) -> list[threading.Thread]:
+        threads = [*self._trainers, *([self._evaluator] if self._evaluator else [])]
+        return [thread for thread in threads if thread.ident != self._caller]
+
+    def _wait_for_threads(self) -> None:
+        deadline = time.monotonic() + _SECONDS_TO_OBEY
+        for thread in self._threads():
+            thread.join(max(0.0, deadline - time.monotonic()))
+            if thread.is_alive():
+                _interrupt(thread)
+
+
+class _Check(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
+    """Ends an evaluation whose run has failed."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def before_run(self, run_context: Any) -> None:
+        self._run.check()
+
+
+class _Report(tf.estimator.Exporter):  # type: ignore[misc]
+    """Exports nothing: an exporter is the one who is told the metrics of each evaluation."""
+
+    def __init__(self, report: Callable[[Evaluation], None] | None) -> None:
+        self._report = report
+
+    @property
+    def name(self) -> str:
+        return "ignite_strategy_report"
+
+    def export(
+        self, estimator: Any, export_path: str, checkpoint_path: str, eval_result: Any, is_the_final_export: bool
+    ) -> None:
+        if self._report is not None:
+            metrics = {name: float(value) for name, value in eval_result.items() if _is_number(value)}
+            self._report(Evaluation(step_of(checkpoint_path), checkpoint_path, metrics, bool(is_the_final_export)))
+
+
+def _is_number(value: Any) -> bool:
+    with contextlib.suppress(TypeError, ValueError):
+        float(value)
+        return True
+    return False
+
+
+def _training_targets(cluster: Mapping[str, list[str]]) -> dict[Task, Endpoint]:
+    targets = {
+        (job, index): parse_endpoint(address)
+        for job in ("chief", "worker")
+        for index, address in enumerate(cluster.get(job, ()))
+    }
+    if not targets:
+        raise ClusterError("the cluster has neither a chief nor a worker")
+    return targets
+
+
+def _task_of(context: Any, tasks: list[Task]) -> Task:
+    if context.task_type:
+        return (context.task_type, context.task_id)
+    return ("chief", 0) if ("chief", 0) in tasks else ("worker", 0)  # in-graph: one master for all
+
+
+def _name(task: Task) -> str:
+    return f"task {task[0]}:{task[1]}"
+
+
+def _checkpoints(directory: str) -> list[str]:
+    state = tf.train.get_checkpoint_state(directory)
+    return list(state.all_model_checkpoint_paths) if state else []
+
+
+def _again(failure: BaseException | None) -> BaseException:
+    """An exception to raise in one more thread: each raise of one object would add to the traceback of the others."""
+    if failure is None:
+        return CancelledError("the run has ended")
+    with contextlib.suppress(Exception):
+        copy = type(failure)(*failure.args)
+        copy.__cause__ = failure.__cause__
+        return copy
+    return failure
+
+
+def _interrupt(thread: threading.Thread) -> None:
+    """Raises in a thread that is busy in somebody else's Python, an exporter's for example."""
+    if thread.ident is not None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(CancelledError))

@@ -1,0 +1,125 @@
+"""Sessions with tasks that can be ended from outside.
+
+Everything is set on instances that belong to one run: the session creator of a worker context, the session manager it made,
+the session it returned. Nothing of TensorFlow is patched.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from ignite_strategy.estimator.guards import require_no_python_ops
+
+if TYPE_CHECKING:
+    from ignite_strategy.estimator.run import Run
+
+__all__ = ["GuardedCreator"]
+
+_SECONDS_BETWEEN_LOOKS = 1.0  # at a model that the chief has not initialised yet; TensorFlow waits 30
+_SECONDS_TO_CLOSE = 2.0
+_MOST_BROKEN_SESSIONS = 8
+_RUNS_THAT_ARE_PROGRESS = 20
+
+# TensorFlow makes a new session after these by itself.
+_RETRIED = (tf.errors.AbortedError, tf.errors.UnavailableError)
+# What the survivors of a lost task report; each may also be the user's own error.
+_SUSPICIOUS = (
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.FailedPreconditionError,
+    tf.errors.InternalError,
+    tf.errors.UnknownError,
+)
+
+
+class GuardedCreator(tf.compat.v1.train.SessionCreator):  # type: ignore[misc]
+    """Makes sessions through another creator, as long as the run has not failed.
+
+    Args:
+      inner: TensorFlow's creator for the task.
+      run: The run.
+      task: The task's name, for messages.
+    """
+
+    def __init__(self, inner: Any, run: Run, task: str) -> None:
+        self._inner = inner
+        self._run = run
+        self._task = task
+        self._broken = 0
+        self._runs = 0
+        self._looked = False
+
+    def create_session(self) -> Any:
+        """Returns a session, or raises the reason why the run has failed."""
+        self._run.check()
+        self._prepare()
+        try:
+            session = self._inner.create_session()
+        except tf.errors.OpError as error:
+            self._explain(error)
+            raise
+        self._run.check()
+        return self._guard(session)
+
+    def _prepare(self) -> None:
+        self._inner._scaffold.finalize()
+        if not self._looked:
+            require_no_python_ops(tf.compat.v1.get_default_graph().as_graph_def(), self._task)
+            self._looked = True
+        manager = self._inner._get_session_manager()
+        manager._recovery_wait_secs = _SECONDS_BETWEEN_LOOKS
+        if "_model_ready" not in vars(manager):
+            plain, check = manager._model_ready, self._run.check
+
+            def model_ready(session: Any) -> Any:
+                check()
+                return plain(session)
+
+            manager._model_ready = model_ready
+
+    def _guard(self, session: Any) -> Any:
+        kind, weak = type(session), weakref.ref(session)  # weak: a session must not keep itself alive
+        self._runs = 0
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            try:
+                result = kind.run(weak(), *args, **kwargs)
+            except tf.errors.OpError as error:
+                self._explain(error)
+                raise
+            self._runs += 1
+            if self._runs == _RUNS_THAT_ARE_PROGRESS:
+                self._broken = 0
+            return result
+
+        def close() -> None:
+            # Closing a session whose peers have closed theirs can take half a minute. It only frees what ends with the tasks.
+            closing = threading.Thread(target=_close, args=(weak(),), name="ignite_strategy-close", daemon=True)
+            self._run.closing.append(closing)
+            closing.start()
+            closing.join(_SECONDS_TO_CLOSE)
+
+        session.run, session.close = run, close
+        return session
+
+    def _explain(self, error: Any) -> None:
+        """Raises what has really happened, if that is known or gets known within a few seconds."""
+        if isinstance(error, _RETRIED):
+            self._broken += 1
+            if self._broken >= _MOST_BROKEN_SESSIONS:
+                self._run.explain(error, self._task, give_up=self._broken)
+            elif self._broken > 1:
+                self._run.wait(1.0)  # TensorFlow tries again at once, for ever
+        elif isinstance(error, _SUSPICIOUS):
+            self._run.explain(error, self._task)
+
+
+def _close(session: Any) -> None:
+    try:
+        type(session).close(session)
+    except Exception:  # the servers may be gone, and nobody waits for this
+        return

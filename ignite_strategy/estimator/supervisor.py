@@ -1,0 +1,72 @@
+"""What a strategy and its copies share: the cluster they train on, and the run that is on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from ignite_strategy.errors import PreconditionError
+from ignite_strategy.estimator import guards
+
+if TYPE_CHECKING:
+    from ignite_strategy.estimator.evaluation import Evaluation
+    from ignite_strategy.estimator.run import Run
+
+__all__ = ["Supervisor"]
+
+
+class Supervisor:
+    """Starts a :class:`Run` for each call of ``train_and_evaluate``.
+
+    Args:
+      cluster: Returns the tasks' present addresses, job name -> list of ``host:port``.
+      lost: Returns the error that names a lost task, agent or node, or None.
+      report: Called with each evaluation.
+    """
+
+    def __init__(
+        self,
+        cluster: Callable[[], Mapping[str, list[str]]],
+        lost: Callable[[], BaseException | None],
+        report: Callable[[Evaluation], None] | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._lost = lost
+        self._report = report
+        self._run: Run | None = None
+
+    def begin(self, frame: FrameType) -> None:
+        """Checks a call that is about to start its threads, and watches over it."""
+        from ignite_strategy.estimator.call import TrainingCall
+        from ignite_strategy.estimator.run import Run
+
+        guards.check_tf_config()
+        call = TrainingCall(frame)
+        guards.check_specs(call.train_spec, call.eval_spec)
+        if self._run is not None:
+            if self._run.is_on():
+                raise PreconditionError("train_and_evaluate is already running with this RunConfig: one call at a time")
+            self._run.close()
+        lost = self._lost()
+        if lost is not None:
+            raise lost
+        self._run = Run(call, self._cluster(), self._lost, self._report)
+
+    def enter(self, in_graph: bool) -> None:
+        """Notes the thread that trains a task, or all of them; called in that thread."""
+        if self._run is not None:
+            self._run.enter(in_graph)
+
+    def adopt(self, context: Any) -> None:
+        """Leads a worker context's sessions through the run's relay."""
+        if self._run is not None:
+            self._run.adopt(context)
+
+    def close(self) -> None:
+        """Waits until a run that was left has cleaned up."""
+        if self._run is not None:
+            self._run.close()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Supervisor:
+        return self
