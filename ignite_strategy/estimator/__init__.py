@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ignite_strategy.estimator.evaluation import Evaluation as Evaluation
     from ignite_strategy.estimator.strategy import IgniteStrategy as IgniteStrategy
 
-__all__ = ["Evaluation", "IgniteStrategy", "run_config"]  # noqa: PLE0604
+__all__ = ["Evaluation", "IgniteStrategy", "run_config"]
 
 _EXPORTS = {
     "Evaluation": "ignite_strategy.estimator.evaluation",

@@ -1,9 +1,10 @@
 """What one call of ``tf.estimator.train_and_evaluate`` was given.
 
-In standalone client mode TensorFlow shows a strategy neither the TrainSpec nor the EvalSpec: they live in the frame of the
-call that is running. This module reads them there, so that traps are errors before a thread is started, and replaces
-the EvalSpec *of that call* by one whose waiting can be interrupted. Nothing of TensorFlow's or the user's is changed.
-Supported releases are few and frozen (TF 2.13-2.15, the last with Estimator).
+In standalone client mode TensorFlow shows a strategy neither the TrainSpec nor the EvalSpec: they live in
+the frame of the call that is running. This module reads them there, so that traps are errors before a
+thread is started, and replaces the EvalSpec *of that call* by one whose waiting can be interrupted. Nothing
+of TensorFlow's or the user's is changed. Supported releases are few and frozen (TF 2.13-2.15, the last with
+Estimator).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def find_frame(start: FrameType | None, code: CodeType) -> FrameType | None:
 
 
 def called_from(depth: int) -> FrameType | None:
-    """Returns the frame of ``train_and_evaluate`` if the caller's ``depth``-th caller is its coordinator, else None."""
+    """Returns the frame of ``train_and_evaluate`` if the ``depth``-th caller is its coordinator, else None."""
     frame = sys._getframe(depth + 1)
     return find_frame(frame, _TRAIN) if frame.f_code is _RUN else None
 
@@ -41,12 +42,12 @@ def is_running(thread: int, frame: FrameType) -> bool:
 
 
 def is_training(thread: int) -> bool:
-    """Tells whether a thread trains: a thread of a task, or the caller itself when one session drives all tasks."""
+    """Tells whether a thread trains: a task's, or the caller itself when one session drives all tasks."""
     return find_frame(sys._current_frames().get(thread), _WORKER) is not None
 
 
 def own_coordinator() -> Any:
-    """Returns the ``tf.train.Coordinator`` of the thread of a task or of the evaluator that calls this, or None."""
+    """Returns the ``Coordinator`` of the task's or evaluator's thread that calls this, or None."""
     frame = find_frame(sys._getframe(1), _WORKER)
     return None if frame is None else frame.f_locals.get("coord")
 
@@ -72,8 +73,10 @@ class TrainingCall:
         evaluate = frame.f_locals["_eval_fn"]
         self._cells = dict(zip(evaluate.__code__.co_freevars, evaluate.__closure__))
 
-    def replace_evaluation(self, latest_checkpoint: Any, hooks: tuple[Any, ...], exporters: tuple[Any, ...]) -> None:
-        """Makes this call's evaluator ask ``latest_checkpoint`` for what to evaluate next, and never sleep by itself."""
+    def replace_evaluation(
+        self, latest_checkpoint: Any, hooks: tuple[Any, ...], exporters: tuple[Any, ...]
+    ) -> None:
+        """Makes the evaluator ask ``latest_checkpoint`` for what to evaluate next, and never sleep by itself."""
         estimator = copy.copy(self.estimator)
         estimator.latest_checkpoint = latest_checkpoint
         self._cells["estimator"].cell_contents = estimator

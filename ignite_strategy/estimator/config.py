@@ -46,18 +46,18 @@ def run_config(
 ) -> Any:
     """Returns a RunConfig with which an Estimator trains on the resolver's tasks.
 
-    This process is the client ("standalone client mode"): ``model_fn`` and ``input_fn`` are called here, and the graphs
-    run in the tasks, where each reads the partitions of its own node. Evaluation runs here. The job is started if it was not.
+    This process is the client ("standalone client mode"): ``model_fn`` and ``input_fn`` are called here,
+    and the graphs run in the tasks, where each reads the partitions of its own node. Evaluation runs here.
+    The job is started if it was not.
 
-    ``tf.estimator.train_and_evaluate`` with it raises the resolver's ``TaskLostError`` within seconds when a task, agent or node is
-    lost, evaluates in an evaluator that honours ``throttle_secs`` but never outlives training, and can be left with Ctrl-C.
+    ``tf.estimator.train_and_evaluate`` with it raises the resolver's ``TaskLostError`` within seconds when
+    a task, agent or node is lost, evaluates in an evaluator that honours ``throttle_secs`` but never
+    outlives training, and can be left with Ctrl-C.
 
-    Args:
-      resolver: Where the tasks are.
-      strategy: ``"collective"``, ``"parameter_server"`` or ``"mirrored"``, or an :class:`IgniteStrategy`.
-      model_dir: Where checkpoints and events go; client and tasks must all see it, as they do ``igfs:///PATH``.
-      evaluator: Whether ``train_and_evaluate`` evaluates.
-      on_evaluation: Called with each evaluation; prints a line by default.
+    Args: resolver: Where the tasks are. strategy: ``"collective"``, ``"parameter_server"`` or
+      ``"mirrored"``, or an :class:`IgniteStrategy`. model_dir: Where checkpoints and events go; client and
+      tasks must all see it, as they do ``igfs:///PATH``. evaluator: Whether ``train_and_evaluate``
+      evaluates. on_evaluation: Called with each evaluation; prints a line by default.
       **arguments: RunConfig's; ``save_checkpoints_steps`` is 500 unless given.
 
     Raises:
@@ -75,17 +75,20 @@ def run_config(
     known = set(inspect.signature(tf.estimator.RunConfig.__init__).parameters) - {"self", "model_dir"}
     guards.check_options(kind, arguments, known)
     if model_dir is None:
-        raise InvalidArgumentError("run_config: model_dir is needed, a place that client and tasks see: igfs:///digits/run1")
-    _start(resolver, kind)
-    if not isinstance(strategy, IgniteStrategy):
-        strategy = IgniteStrategy(kind)
-    strategy._supervisor = Supervisor(lambda: _training_cluster(resolver), lambda: resolver.failure, on_evaluation)
+        raise InvalidArgumentError(
+            "run_config: model_dir is needed, a place that client and tasks see: igfs:///digits/run1"
+        )
+    resolver.start(kind)
+    trained_by = strategy if isinstance(strategy, IgniteStrategy) else IgniteStrategy(kind)
+    trained_by._supervisor = Supervisor(
+        lambda: _training_cluster(resolver), lambda: resolver.failure, on_evaluation
+    )
     cluster = _training_cluster(resolver)
     if evaluator:
         cluster["evaluator"] = _EVALUATOR
     return tf.estimator.RunConfig(
         model_dir=model_dir,
-        experimental_distribute=DistributeConfig(train_distribute=strategy, remote_cluster=cluster),
+        experimental_distribute=DistributeConfig(train_distribute=trained_by, remote_cluster=cluster),
         **_with_defaults(arguments),
     )
 
@@ -102,8 +105,3 @@ def _with_defaults(arguments: dict[str, Any]) -> dict[str, Any]:
 def _training_cluster(resolver: Any) -> dict[str, list[str]]:
     cluster: dict[str, list[str]] = resolver.cluster_spec().as_dict()
     return {job: list(tasks) for job, tasks in cluster.items() if job != "evaluator"}
-
-
-def _start(resolver: Any, kind: str) -> None:
-    resolver.start()
-    del kind

@@ -1,8 +1,8 @@
 """Which checkpoint is evaluated next, and when.
 
-TensorFlow's own loop evaluates the latest checkpoint, then sleeps ``throttle_secs``, also after the last one, where
-nothing wakes it. Here the same loop asks :class:`Pace`, which waits in a way that ends: when there is a checkpoint to evaluate,
-when training is over, or when the run has failed.
+TensorFlow's own loop evaluates the latest checkpoint, then sleeps ``throttle_secs``, also after the last
+one, where nothing wakes it. Here the same loop asks :class:`Pace`, which waits in a way that ends: when
+there is a checkpoint to evaluate, when training is over, or when the run has failed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,11 @@ def print_evaluation(evaluation: Evaluation) -> None:
     values = ", ".join(
         f"{name} = {value:.6g}" for name, value in sorted(evaluation.metrics.items()) if name != "global_step"
     )
-    print(f"evaluation at step {evaluation.step}: {values} ({evaluation.checkpoint})", file=sys.stderr, flush=True)
+    print(
+        f"evaluation at step {evaluation.step}: {values} ({evaluation.checkpoint})",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def step_of(checkpoint: str) -> int:
@@ -69,9 +73,10 @@ class Training(Protocol):
 class Pace:
     """Hands out checkpoints in order, each at most once.
 
-    ``throttle_secs`` means what TensorFlow's documentation says: an evaluation starts no sooner than that after the last one started.
-    If this limit is what makes the evaluator wait, it goes on with the latest checkpoint and those in between are skipped, as in
-    TensorFlow; otherwise none is: with ``throttle_secs=0`` each checkpoint is evaluated. The last one always is, at once.
+    ``throttle_secs`` means what TensorFlow's documentation says: an evaluation starts no sooner than that
+    after the last one started. If this limit is what makes the evaluator wait, it goes on with the latest
+    checkpoint and those in between are skipped, as in TensorFlow; otherwise none is: with
+    ``throttle_secs=0`` each checkpoint is evaluated. The last one always is, at once.
 
     Args:
       training: The training run.

@@ -34,7 +34,9 @@ def check_tensorflow() -> None:
     try:
         import tensorflow as tf
     except ImportError as error:
-        raise UnsupportedError(f"tf.estimator needs TensorFlow 2.13-2.15, and there is none here: {_INSTALL}") from error
+        raise UnsupportedError(
+            f"tf.estimator needs TensorFlow 2.13-2.15, and there is none here: {_INSTALL}"
+        ) from error
     version = tuple(int(part) for part in tf.__version__.split(".")[:2])
     if version >= (2, 16):
         raise UnsupportedError(
@@ -47,7 +49,8 @@ def check_tensorflow() -> None:
 def check_tf_config() -> None:
     """Raises if the environment describes another cluster.
 
-    TensorFlow follows TF_CONFIG rather than its arguments: left over from a platform, it trains in another mode than asked for.
+    TensorFlow follows TF_CONFIG rather than its arguments: left over from a platform, it trains in another
+    mode than asked for.
 
     Raises:
       ClusterError: TF_CONFIG has a cluster or a task.
@@ -58,11 +61,14 @@ def check_tf_config() -> None:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise ClusterError(f"the environment variable TF_CONFIG is not JSON ({error}): unset it in this process") from error
+        raise ClusterError(
+            f"the environment variable TF_CONFIG is not JSON ({error}): unset it in this process"
+        ) from error
     if isinstance(found, dict) and (found.get("cluster") or found.get("task")):
         jobs = ", ".join(f"{job}: {tasks}" for job, tasks in dict(found.get("cluster") or {}).items())
         raise ClusterError(
-            f"the environment variable TF_CONFIG describes another cluster ({jobs or 'a task only'}), and TensorFlow would follow it: "
+            f"the environment variable TF_CONFIG describes another cluster ({jobs or 'a task only'}), "
+            "and TensorFlow would follow it: "
             "this process is the client of the Ignite cluster's tasks and takes them from the resolver. "
             "Unset it (`unset TF_CONFIG`, or os.environ.pop('TF_CONFIG') before run_config)"
         )
@@ -76,15 +82,23 @@ def check_options(kind: str, arguments: Mapping[str, Any], known: Iterable[str])
     """
     for name in _OURS:
         if arguments.get(name) is not None:
-            raise InvalidArgumentError(f"run_config({name}=...): the resolver sets it; choose with strategy= {_one_of(KINDS)}")
+            raise InvalidArgumentError(
+                f"run_config({name}=...): the resolver sets it; choose with strategy= {_one_of(KINDS)}"
+            )
     unknown = sorted(set(arguments) - set(known))
     if unknown:
-        raise InvalidArgumentError(f"run_config({unknown[0]}=...): RunConfig has no such argument; it has {_one_of(sorted(known))}")
+        raise InvalidArgumentError(
+            f"run_config({unknown[0]}=...): RunConfig has no such argument; it has {_one_of(sorted(known))}"
+        )
     if arguments.get("save_checkpoints_steps") and arguments.get("save_checkpoints_secs"):
-        raise InvalidArgumentError("run_config: give save_checkpoints_steps or save_checkpoints_secs, not both")
+        raise InvalidArgumentError(
+            "run_config: give save_checkpoints_steps or save_checkpoints_secs, not both"
+        )
     for name in ("save_checkpoints_steps", "save_checkpoints_secs"):
         if name in arguments and arguments[name] is not None and not arguments[name] > 0:
-            raise InvalidArgumentError(f"run_config({name}={arguments[name]!r}): a positive number, or leave it out")
+            raise InvalidArgumentError(
+                f"run_config({name}={arguments[name]!r}): a positive number, or leave it out"
+            )
     if kind == "collective":
         _check_collective(arguments)
 
@@ -92,13 +106,13 @@ def check_options(kind: str, arguments: Mapping[str, Any], known: Iterable[str])
 def _check_collective(arguments: Mapping[str, Any]) -> None:
     if arguments.get("save_checkpoints_secs"):
         raise InvalidArgumentError(
-            "run_config(save_checkpoints_secs=...): collective training saves on all workers at the same step, "
+            "run_config(save_checkpoints_secs=...): in collective training all workers save at the same step, "
             "and TensorFlow would replace this by every 1000 steps: use save_checkpoints_steps"
         )
     if "save_summary_steps" in arguments and not arguments["save_summary_steps"]:
         raise InvalidArgumentError(
-            f"run_config(save_summary_steps={arguments['save_summary_steps']!r}): TensorFlow writes no checkpoint at all "
-            "in collective training without summaries; give a number of steps, 100 for example"
+            f"run_config(save_summary_steps={arguments['save_summary_steps']!r}): "
+            "TensorFlow writes no checkpoint at all in collective training without summaries; give a number of steps, 100 for example"
         )
 
 
@@ -107,15 +121,16 @@ def _one_of(names: Iterable[str]) -> str:
 
 
 def check_specs(train_spec: Any, eval_spec: Any) -> None:
-    """Raises for specs with which ``train_and_evaluate`` would not end, or would leave something out silently.
+    """Raises for specs with which training would not end, or would leave something out silently.
 
     Raises:
       InvalidArgumentError: With what to write instead.
     """
     if train_spec.max_steps is None:
         raise InvalidArgumentError(
-            "TrainSpec(max_steps=None): a distributed run needs max_steps, with a dataset that repeats (`.repeat()`): tasks have unequal "
-            "numbers of rows, and the first one at its end would stop the others or leave them without a last checkpoint"
+            "TrainSpec(max_steps=None): a distributed run needs max_steps, with a dataset that repeats "
+            "(`.repeat()`): tasks have unequal numbers of rows, and the first one at its end would stop "
+            "the others or leave them without a last checkpoint"
         )
     if getattr(train_spec, "saving_listeners", None):
         raise InvalidArgumentError(
@@ -128,7 +143,11 @@ def find_python_ops(graph_def: Any) -> list[str]:
     """Returns the names of the nodes of a graph that call back into the Python process which made them."""
     found = [node.name for node in graph_def.node if node.op in _PYTHON_OPS]
     for function in graph_def.library.function:
-        found += [f"{node.name} (in {function.signature.name})" for node in function.node_def if node.op in _PYTHON_OPS]
+        found += [
+            f"{node.name} (in {function.signature.name})"
+            for node in function.node_def
+            if node.op in _PYTHON_OPS
+        ]
     return found
 
 
@@ -141,7 +160,8 @@ def require_no_python_ops(graph_def: Any, task: str) -> None:
     found = find_python_ops(graph_def)
     if found:
         raise UnsupportedError(
-            f"input_fn or model_fn uses tf.py_function, tf.numpy_function or Dataset.from_generator: {_one_of(found[:3])}. "
-            f"The graph runs in the process of {task}, which has none of this program's Python, and would fail or hang there: "
+            "input_fn or model_fn uses tf.py_function, tf.numpy_function or Dataset.from_generator: "
+            f"{_one_of(found[:3])}. The graph runs in the process of {task}, which has none of this program's "
+            "Python, and would fail or hang there: "
             "read with IgniteDataset and transform with TensorFlow operations"
         )

@@ -1,12 +1,14 @@
 """The concrete strategies: TensorFlow's own, made to work from a client beside a cluster.
 
-Each runs its constructor, ``configure`` and ``__deepcopy__`` in a graph: with eager execution on, collective strategies would
-otherwise start collective operations on devices that this process does not have.
+Each runs its constructor, ``configure`` and ``__deepcopy__`` in a graph: with eager execution on,
+collective strategies would otherwise start collective operations on devices that this process does not
+have.
 """
 
 from __future__ import annotations
 
 import copy
+import weakref
 from typing import Any
 
 import tensorflow as tf
@@ -27,12 +29,14 @@ __all__ = ["CLASSES"]
 class _Standalone(IgniteStrategy):
     """What the concrete classes have in common."""
 
+    extended: Any
+
     def configure(
         self, session_config: Any = None, cluster_spec: Any = None, task_type: Any = None, task_id: Any = None
     ) -> None:
         """Called by TensorFlow for each task: in a new thread first, then inside its worker context."""
         with tf.Graph().as_default():
-            self.extended._configure(session_config, cluster_spec, task_type, task_id)  # type: ignore[attr-defined]
+            self.extended._configure(session_config, cluster_spec, task_type, task_id)
         if self._supervisor is None:
             return
         context = distribute_coordinator_context.get_current_worker_context()
@@ -47,7 +51,7 @@ class _Standalone(IgniteStrategy):
             memo[id(self)] = result
             for name, value in vars(self).items():
                 setattr(result, name, copy.deepcopy(value, memo))
-            result.extended._container_strategy_weakref = type(self.extended._container_strategy_weakref)(result)  # type: ignore[attr-defined]
+            result.extended._container_strategy_weakref = weakref.ref(result)
         return result
 
     def _begin(self, frame: Any) -> None:
@@ -56,12 +60,13 @@ class _Standalone(IgniteStrategy):
 
 
 def _telling(extended: Any) -> Any:
-    """Returns a subclass that tells its strategy when TensorFlow's coordinator is about to start the threads of a call."""
+    """Returns a subclass that tells its strategy when TensorFlow is about to start the threads of a call."""
 
     class Extended(extended):  # type: ignore[misc]
         @property
         def experimental_between_graph(self) -> Any:
-            # Read exactly once by the coordinator, in the caller's thread and before the first thread is started.
+            # Read exactly once by the coordinator, in the caller's thread and before the first thread is
+            # started.
             self._container_strategy()._begin(call.called_from(1))
             return super().experimental_between_graph
 
@@ -70,9 +75,11 @@ def _telling(extended: Any) -> Any:
 
 
 def _no_cluster(gpus_per_worker: int) -> Any:
-    """A resolver of nothing: TensorFlow's default one follows TF_CONFIG and counts this process's GPUs, not the tasks'."""
+    """A resolver of nothing: the default one follows TF_CONFIG, and counts this process's GPUs."""
     return tf.distribute.cluster_resolver.SimpleClusterResolver(
-        tf.train.ClusterSpec({}), rpc_layer="grpc", num_accelerators={"GPU": gpus_per_worker} if gpus_per_worker else {}
+        tf.train.ClusterSpec({}),
+        rpc_layer="grpc",
+        num_accelerators={"GPU": gpus_per_worker} if gpus_per_worker else {},
     )
 
 
@@ -82,8 +89,9 @@ _MirroredExtended = _telling(mirrored_strategy.MirroredExtended)
 
 
 # Estimator looks at the class's name, and takes the wrong branch for any other.
-class CollectiveAllReduceStrategyV1(  # type: ignore[misc]
-    _Standalone, collective_all_reduce_strategy.CollectiveAllReduceStrategyV1
+class CollectiveAllReduceStrategyV1(
+    _Standalone,
+    collective_all_reduce_strategy.CollectiveAllReduceStrategyV1,  # type: ignore[misc]
 ):
     """Synchronous training; the gradients are reduced over all workers at each step."""
 

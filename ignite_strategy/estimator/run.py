@@ -1,9 +1,9 @@
 """The watch over one call of ``tf.estimator.train_and_evaluate``.
 
-When a task dies, TensorFlow's client notices nothing: its threads wait in C++ for a server that does not come back, and the
-interpreter waits for the threads. A :class:`Run` stands between: sessions reach their tasks through a :class:`Relay`; when the
-resolver reports a loss, or a thread fails, or the call is left by Ctrl-C, the relay is cut, every thread gets an answer and ends, and
-the call raises what has happened.
+When a task dies, TensorFlow's client notices nothing: its threads wait in C++ for a server that does not
+come back, and the interpreter waits for the threads. A :class:`Run` stands between: sessions reach their
+tasks through a :class:`Relay`; when the resolver reports a loss, or a thread fails, or the call is left by
+Ctrl-C, the relay is cut, every thread gets an answer and ends, and the call raises what has happened.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Tuple
+from typing import Any
 
 import tensorflow as tf
 
@@ -30,7 +30,7 @@ _POLL = 0.1
 _SECONDS_TO_EXPLAIN = 6.0  # a lost task is known later than its consequences: a lease must run out
 _SECONDS_TO_OBEY = 3.0
 
-Task = Tuple[str, int]
+Task = tuple[str, int]
 
 
 class Run:
@@ -85,7 +85,9 @@ class Run:
 
     def training_is_over(self) -> bool:
         """Tells whether every training task's thread has ended."""
-        return len(self._trainers) >= self._trainers_expected and not any(map(self._is_training, self._trainers))
+        return len(self._trainers) >= self._trainers_expected and not any(
+            map(self._is_training, self._trainers)
+        )
 
     def _is_training(self, thread: threading.Thread) -> bool:
         if thread.ident == self._caller:
@@ -106,7 +108,9 @@ class Run:
         task = _task_of(context, self._relay.tasks())
         context._master_target = f"grpc://{self._relay.endpoint(task)}"
         plain = context.session_creator
-        context.session_creator = lambda *args, **kwargs: GuardedCreator(plain(*args, **kwargs), self, _name(task))
+        context.session_creator = lambda *args, **kwargs: GuardedCreator(
+            plain(*args, **kwargs), self, _name(task)
+        )
 
     def explain(self, error: Any, task: str, give_up: int = 0) -> None:
         """Raises what lies behind an error of a session, if it is known soon; else returns.
@@ -131,11 +135,11 @@ class Run:
             raise _again(self._failure) from error
         if give_up:
             raise ClusterError(
-                f"{task}: {give_up} sessions in a row broke while training, the last one with: {error.message}"
+                f"{task}: {give_up} sessions in a row broke in training, the last one with: {error.message}"
             ) from error
 
     def end(self, failure: BaseException) -> None:
-        """Ends the run: every thread of the call raises, and so does the call. Only the first reason counts."""
+        """Ends the run: every thread of the call raises, and so does the call. The first reason counts."""
         if self._ended.is_set():
             return
         self._failure = failure
@@ -175,7 +179,8 @@ class Run:
             self._coordinator = calls.own_coordinator() or self._coordinator
             path = pace.next()
             if path is None:
-                # TensorFlow's evaluator goes on for ever if training ended before max_steps; to it, this is an orderly end.
+                # TensorFlow's evaluator goes on for ever if training ended before max_steps; to it, this is
+                # an orderly end.
                 raise tf.errors.OutOfRangeError(None, None, "training is over")
             return path
 
@@ -191,7 +196,9 @@ class Run:
             elif self._coordinator is not None and self._coordinator.should_stop():
                 self.end(CancelledError("another task of this run has failed"))
             self._left.wait(_POLL)
-        if any(thread.is_alive() for thread in self._threads()):  # Ctrl-C, or a thread that did not obey in time
+        if any(
+            thread.is_alive() for thread in self._threads()
+        ):  # Ctrl-C, or a thread that did not obey in time
             self.end(CancelledError("tf.estimator.train_and_evaluate was left"))
             self._wait_for_threads()
         if any(thread.is_alive() for thread in self.closing):
@@ -235,11 +242,18 @@ class _Report(tf.estimator.Exporter):  # type: ignore[misc]
         return "ignite_strategy_report"
 
     def export(
-        self, estimator: Any, export_path: str, checkpoint_path: str, eval_result: Any, is_the_final_export: bool
+        self,
+        estimator: Any,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: Any,
+        is_the_final_export: bool,
     ) -> None:
         if self._report is not None:
             metrics = {name: float(value) for name, value in eval_result.items() if _is_number(value)}
-            self._report(Evaluation(step_of(checkpoint_path), checkpoint_path, metrics, bool(is_the_final_export)))
+            self._report(
+                Evaluation(step_of(checkpoint_path), checkpoint_path, metrics, bool(is_the_final_export))
+            )
 
 
 def _is_number(value: Any) -> bool:
@@ -276,7 +290,7 @@ def _checkpoints(directory: str) -> list[str]:
 
 
 def _again(failure: BaseException | None) -> BaseException:
-    """An exception to raise in one more thread: each raise of one object would add to the traceback of the others."""
+    """An exception for one more thread: each raise of one object would add to the others' traceback."""
     if failure is None:
         return CancelledError("the run has ended")
     with contextlib.suppress(Exception):
@@ -289,4 +303,6 @@ def _again(failure: BaseException | None) -> BaseException:
 def _interrupt(thread: threading.Thread) -> None:
     """Raises in a thread that is busy in somebody else's Python, an exporter's for example."""
     if thread.ident is not None:
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(CancelledError))
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(thread.ident), ctypes.py_object(CancelledError)
+        )

@@ -1,7 +1,7 @@
 """Sessions with tasks that can be ended from outside.
 
-Everything is set on instances that belong to one run: the session creator of a worker context, the session manager it made,
-the session it returned. Nothing of TensorFlow is patched.
+Everything is set on instances that belong to one run: the session creator of a worker context, the session
+manager it made, the session it returned. Nothing of TensorFlow is patched.
 """
 
 from __future__ import annotations
@@ -97,8 +97,11 @@ class GuardedCreator(tf.compat.v1.train.SessionCreator):  # type: ignore[misc]
             return result
 
         def close() -> None:
-            # Closing a session whose peers have closed theirs can take half a minute. It only frees what ends with the tasks.
-            closing = threading.Thread(target=_close, args=(weak(),), name="ignite_strategy-close", daemon=True)
+            # Closing a session whose peers have closed theirs can take half a minute. It only frees what
+            # ends with the tasks.
+            closing = threading.Thread(
+                target=_close, args=(weak(),), name="ignite_strategy-close", daemon=True
+            )
             self._run.closing.append(closing)
             closing.start()
             closing.join(_SECONDS_TO_CLOSE)

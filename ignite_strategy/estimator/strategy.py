@@ -16,7 +16,8 @@ __all__ = ["IgniteStrategy"]
 class IgniteStrategy:
     """How the tasks of an Ignite cluster train one Estimator together.
 
-    ``IgniteStrategy("collective")`` returns an instance of a subclass that is also TensorFlow's own strategy of that kind::
+    ``IgniteStrategy("collective")`` returns an instance of a subclass that is also TensorFlow's own
+    strategy of that kind::
 
         strategy = igs.IgniteStrategy("parameter_server")
         isinstance(strategy, igs.IgniteStrategy)             # True

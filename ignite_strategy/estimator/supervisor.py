@@ -46,7 +46,9 @@ class Supervisor:
         guards.check_specs(call.train_spec, call.eval_spec)
         if self._run is not None:
             if self._run.is_on():
-                raise PreconditionError("train_and_evaluate is already running with this RunConfig: one call at a time")
+                raise PreconditionError(
+                    "train_and_evaluate is already running with this RunConfig: one call at a time"
+                )
             self._run.close()
         lost = self._lost()
         if lost is not None:
