@@ -1,5 +1,5 @@
 from types import TracebackType
-from typing import TypedDict
+from typing import Any, TypedDict
 
 # wire
 
@@ -57,5 +57,38 @@ def openssl_version() -> str: ...
 def random_bytes(size: int) -> bytes: ...
 
 # scan
+
+def type_table() -> dict[int, tuple[str, str, str, str]]: ...
+def scan_config(
+    cache: str,
+    endpoints: list[tuple[str, int]],
+    columns: list[tuple[list[str], int, int, int]],
+    *,
+    local: bool = False,
+    env: bool = True,
+    partitions: list[int] | None = None,
+    intersect: bool = False,
+    page_size: int = 0,
+    bytes_per_row: float = 0.0,
+    batch_size: int = 0,
+    drop_remainder: bool = False,
+    connect_timeout: float = 5.0,
+    request_timeout: float = 30.0,
+) -> bytes: ...
+def discover(
+    host: str,
+    port: int,
+    cache: str,
+    *,
+    local: bool = False,
+    connect_timeout: float = 5.0,
+    request_timeout: float = 30.0,
+) -> dict[str, Any]: ...
+def reader_report() -> str: ...
+
+class Scan:
+    def __init__(self, config: bytes) -> None: ...
+    def next(self) -> list[Any] | None: ...
+    def close(self) -> None: ...
 
 # igfs

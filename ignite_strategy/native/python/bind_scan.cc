@@ -1,7 +1,239 @@
+// Scans and samples for Python without TensorFlow.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/set.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
 #include "native/python/bindings.h"
+#include "native/scan/config.h"
+#include "native/scan/discover.h"
+#include "native/scan/report.h"
+#include "native/scan/scan.h"
+
+namespace nb = nanobind;
 
 namespace ignite_strategy {
+namespace {
 
-void BindScan(nanobind::module_& module) {}
+constexpr Millis kSlice{500};
+
+using PythonEndpoints = std::vector<std::pair<std::string, std::uint16_t>>;
+// path, type code, declared length or -1, ragged
+using PythonColumn = std::tuple<std::vector<std::string>, std::uint8_t, std::int64_t, std::uint8_t>;
+
+std::vector<Endpoint> ToEndpoints(const PythonEndpoints& endpoints) {
+  std::vector<Endpoint> result;
+  for (const auto& [host, port] : endpoints) result.push_back({host, port});
+  return result;
+}
+
+nb::bytes MakeConfig(const std::string& cache, const PythonEndpoints& endpoints,
+                     const std::vector<PythonColumn>& columns, bool local, bool env,
+                     const std::optional<Partitions>& partitions, bool intersect, std::int32_t page_size,
+                     double bytes_per_row, std::int64_t batch_size, bool drop_remainder,
+                     double connect_timeout, double request_timeout) {
+  ScanConfig config;
+  config.cache = cache;
+  config.endpoints = ToEndpoints(endpoints);
+  config.local = local;
+  config.use_environment = env;
+  config.partitions = partitions;
+  config.intersect = intersect;
+  config.page_size = page_size;
+  config.bytes_per_row = bytes_per_row;
+  config.batch_size = batch_size;
+  config.drop_remainder = drop_remainder;
+  config.timeouts = {Seconds(connect_timeout, "connect_timeout"),
+                     Seconds(request_timeout, "request_timeout")};
+  for (const auto& [path, type_code, length, layout] : columns) {
+    if (layout > static_cast<std::uint8_t>(ArrayLayout::kRagged))
+      throw Error(Code::kInvalidArgument, "unknown layout");
+    config.columns.push_back({path, type_code, length, static_cast<ArrayLayout>(layout)});
+  }
+  const std::string bytes = config.Serialize();
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
+nb::object Array(DType dtype, const std::vector<std::int64_t>& shape, Buffer buffer) {
+  std::vector<std::size_t> sizes(shape.begin(), shape.end());
+  std::uint8_t* data = buffer.Release();
+  nb::capsule owner(data == nullptr ? std::aligned_alloc(64, 64) : data,
+                    [](void* memory) noexcept { Buffer::Free(memory); });
+  nb::dlpack::dtype type{};
+  type.lanes = 1;
+  type.bits = static_cast<std::uint8_t>(8 * ItemSize(dtype));
+  switch (dtype) {
+    case DType::kFloat32:
+    case DType::kFloat64:
+      type.code = static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float);
+      break;
+    case DType::kUint16:
+      type.code = static_cast<std::uint8_t>(nb::dlpack::dtype_code::UInt);
+      break;
+    case DType::kBool:
+      type.code = static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bool);
+      break;
+    default:
+      type.code = static_cast<std::uint8_t>(nb::dlpack::dtype_code::Int);
+  }
+  return nb::cast(nb::ndarray<nb::numpy>(data, sizes.size(), sizes.data(), owner, nullptr, type));
+}
+
+nb::object ToPython(Column& column) {
+  if (column.dtype == DType::kString) {
+    nb::list strings;
+    for (const std::string_view text : column.strings) strings.append(nb::bytes(text.data(), text.size()));
+    return strings;
+  }
+  nb::object values = Array(column.dtype, column.shape, std::move(column.data));
+  if (column.splits.empty()) return values;
+  Buffer splits;
+  const std::size_t bytes = column.splits.size() * sizeof(std::int64_t);
+  std::memcpy(splits.Extend(bytes), column.splits.data(), bytes);
+  return nb::make_tuple(
+      values, Array(DType::kInt64, {static_cast<std::int64_t>(column.splits.size())}, std::move(splits)));
+}
+
+// A pass for Python's own use.
+class PythonScan {
+ public:
+  explicit PythonScan(const nb::bytes& config) {
+    ScanConfig parsed = ScanConfig::Parse(std::string(config.c_str(), config.size()));
+    if (parsed.use_environment) parsed = ApplyEnvironment(std::move(parsed), ReadDatasetEnvironment());
+    scan_ = std::make_unique<Scan>(std::move(parsed));
+  }
+
+  // The columns of the next batch, or None after the last one.
+  nb::object Next() {
+    if (!scan_) throw Error(Code::kFailedPrecondition, "this scan is closed");
+    Batch batch;
+    {
+      const Wait wait = PythonWait();
+      const nb::gil_scoped_release unlocked;
+      Scan::State state;
+      do {
+        state = scan_->Prepare(kSlice, wait.check);
+      } while (state == Scan::State::kWait);
+      if (state == Scan::State::kReady) batch = scan_->Take();
+    }
+    if (batch.columns.empty()) return nb::none();
+    nb::list columns;
+    for (Column& column : batch.columns) columns.append(ToPython(column));
+    return columns;
+  }
+
+  void Close() { scan_.reset(); }
+
+ private:
+  std::unique_ptr<Scan> scan_;
+};
+
+nb::dict ToPython(const Description& description) {
+  nb::dict fields;
+  for (const auto& [name, field] : description.fields)
+    fields[nb::str(name.c_str(), name.size())] = ToPython(field);
+  nb::dict result;
+  result["codes"] = description.type_codes;
+  result["values"] = description.values;
+  result["nulls"] = description.nulls;
+  result["declared"] = description.declared;
+  result["types"] = description.types;
+  result["fields"] = fields;
+  result["unnamed_fields"] = description.unnamed_fields;
+  return result;
+}
+
+nb::dict ToPython(const TypeMetadata& type) {
+  nb::dict fields;
+  for (const FieldMetadata& field : type.fields) fields[nb::str(field.name.c_str())] = field.type_code;
+  return fields;
+}
+
+nb::dict ToPython(const QueryEntity& entity) {
+  nb::list fields;
+  for (const EntityField& field : entity.fields) {
+    fields.append(nb::make_tuple(field.name, field.java_type, field.is_key));
+  }
+  nb::dict result;
+  result["key_type"] = entity.key_type;
+  result["value_type"] = entity.value_type;
+  result["key_field"] = entity.key_field;
+  result["value_field"] = entity.value_field;
+  result["fields"] = fields;
+  return result;
+}
+
+nb::dict PythonDiscover(const std::string& host, std::uint16_t port, const std::string& cache, bool local,
+                        double connect_timeout, double request_timeout) {
+  const Timeouts timeouts{Seconds(connect_timeout, "connect_timeout"),
+                          Seconds(request_timeout, "request_timeout")};
+  CacheFacts facts;
+  {
+    const Wait wait = PythonWait();
+    const nb::gil_scoped_release unlocked;
+    facts = Discover({host, port}, timeouts, cache, local, wait);
+  }
+  nb::list entities;
+  for (const QueryEntity& entity : facts.entities) entities.append(ToPython(entity));
+  nb::dict types;
+  for (const auto& [name, type] : facts.types) types[nb::str(name.c_str())] = ToPython(type);
+  nb::dict result;
+  result["entities"] = entities;
+  result["types"] = types;
+  result["partitions"] = facts.partitions;
+  result["rows"] = facts.sample.rows;
+  result["bytes"] = facts.sample.bytes;
+  result["key"] = ToPython(facts.sample.key);
+  result["val"] = ToPython(facts.sample.val);
+  return result;
+}
+
+// code -> (name, dtype, kind, Java class)
+nb::dict TypeTable() {
+  nb::dict table;
+  for (int type_code = 0; type_code < 256; ++type_code) {
+    const TypeInfo* type = FindType(static_cast<std::uint8_t>(type_code));
+    if (type == nullptr) continue;
+    const char* kind = type->support == Support::kScalar   ? "scalar"
+                       : type->support == Support::kArray  ? "array"
+                       : type->support == Support::kObject ? "object"
+                                                           : "unsupported";
+    table[nb::int_(type_code)] = nb::make_tuple(type->name, DTypeName(type->dtype), kind, type->java);
+  }
+  return table;
+}
+
+}  // namespace
+
+void BindScan(nb::module_& module) {
+  module.def("type_table", &TypeTable,
+             "Ignite's type codes: code -> (name, dtype, scalar|array|object|unsupported, Java class).");
+  module.def("scan_config", &MakeConfig, nb::arg("cache"), nb::arg("endpoints"), nb::arg("columns"),
+             nb::kw_only(), nb::arg("local") = false, nb::arg("env") = true,
+             nb::arg("partitions") = nb::none(), nb::arg("intersect") = false, nb::arg("page_size") = 0,
+             nb::arg("bytes_per_row") = 0.0, nb::arg("batch_size") = 0, nb::arg("drop_remainder") = false,
+             nb::arg("connect_timeout") = 5.0, nb::arg("request_timeout") = 30.0,
+             "The description of a pass that the dataset op and Scan take.");
+  module.def("discover", &PythonDiscover, nb::arg("host"), nb::arg("port"), nb::arg("cache"), nb::kw_only(),
+             nb::arg("local") = false, nb::arg("connect_timeout") = 5.0, nb::arg("request_timeout") = 30.0,
+             "What the server knows about the types in a cache, and what a sample of its rows looks like.");
+  module.def("reader_report", &ReaderReport, "What this module's scans have read, as JSON.");
+  nb::class_<PythonScan>(module, "Scan", "One pass over a cache, as NumPy columns.")
+      .def(nb::init<const nb::bytes&>(), nb::arg("config"))
+      .def("next", &PythonScan::Next, "The columns of the next batch; None after the last one.")
+      .def("close", &PythonScan::Close, "Drops the pass: closes its cursor and returns its connection.");
+}
 
 }  // namespace ignite_strategy

@@ -78,8 +78,9 @@ class Writer {
  public:
   template <typename T>
   Writer& Put(T value) {
-    const auto* bytes = reinterpret_cast<const std::uint8_t*>(&value);
-    bytes_.insert(bytes_.end(), bytes, bytes + sizeof(T));
+    const std::size_t at = bytes_.size();
+    bytes_.resize(at + sizeof(T));
+    std::memcpy(bytes_.data() + at, &value, sizeof(T));
     return *this;
   }
   Writer& PutBool(bool value) { return Put<std::uint8_t>(value ? 1 : 0); }

@@ -1,0 +1,186 @@
+"""``IgniteDataset``: a cache as a ``tf.data.Dataset``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from ignite_strategy.dataset import elements
+from ignite_strategy.dataset.pages import Layout, Pages
+from ignite_strategy.dataset.schema import Column, discover, select
+from ignite_strategy.dataset.source import Source, check_credentials, schema_endpoints
+from ignite_strategy.errors import InvalidArgumentError
+from ignite_strategy.settings import Timeouts
+
+__all__ = ["IgniteDataset"]
+
+
+class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
+    """The rows of an Apache Ignite cache, read by the process that runs the op, from the node beside it.
+
+    Each element is ``{'key': ..., 'val': ...}``; objects are nested dicts, arrays vectors, strings ``tf.string``:
+
+    >>> for row in IgniteDataset("SQL_PUBLIC_KITTEN_CACHE"):  # doctest: +SKIP
+    ...     print(row["key"].numpy(), row["val"]["NAME"].numpy())
+    1 b'WARM KITTY'
+
+    In the process where the rows are read, environment variables replace the arguments, so that one ``input_fn`` reads
+    other partitions on every task: ``IGNITE_DATASET_CACHE_NAME``, ``_HOST``, ``_PORT``, ``_LOCAL``, ``_PART``,
+    ``_PAGE_SIZE``, and ``IGNITE_STRATEGY_PARTITIONS``, the assignment (JSON of cache name -> partitions). A cache that
+    the assignment does not name is read whole. Where neither says anything, the dataset reads the addresses of the open
+    :class:`ignite_strategy.IgniteClusterResolver`, else all partitions of ``localhost:10800``.
+
+    A NULL, and a type that this version does not read (dates, UUIDs, decimals, collections, ...), is an error that
+    names the field; ``columns=`` leaves such columns out. Iterators of this dataset cannot be checkpointed, and it
+    cannot be sent to a tf.data service. Auto-sharding is off: partitions are the shards.
+    """
+
+    def __init__(
+        self,
+        cache_name: str,
+        host: str | tf.Tensor | None = None,
+        port: int | tf.Tensor | None = None,
+        local: bool | None = None,
+        part: int | tf.Tensor | None = None,
+        page_size: int | None = None,
+        username: str | None = None,
+        password: str | None = None,
+        certfile: str | None = None,
+        keyfile: str | None = None,
+        cert_password: str | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        batch_size: int | None = None,
+        partitions: int | str | Iterable[int] | None = None,
+        element_spec: Any = None,
+        schema_host: str | None = None,
+        schema_port: int | None = None,
+        env: bool = True,
+        timeouts: Timeouts | None = None,
+    ) -> None:
+        """Finds out what the rows look like; nothing is read before the dataset is iterated over.
+
+        Args:
+          cache_name: The cache; a table T made by ``CREATE TABLE`` is the cache ``SQL_PUBLIC_T``.
+          host: The node that is asked for the rows; may be a tensor, then give ``element_spec`` or ``schema_host``.
+          port: Its client port, 10800 by default; may be a tensor.
+          local: Read only what the node itself holds.
+          part: The partition to read, -1 = all; may be a tensor. An assignment in the environment replaces it.
+          page_size: Rows that travel together; by default about 2 MiB of them.
+          username: Not supported yet.
+          password: Not supported yet.
+          certfile: Not supported yet.
+          keyfile: Not supported yet.
+          cert_password: Not supported yet.
+          columns: The columns to read, by their dotted names: ``["key", "val.metadata.label"]``, or a whole object:
+            ``["val.metadata"]``. Others are not decoded.
+          batch_size: Makes the elements batches of so many rows, without a detour over single rows. Arrays whose
+            length ``element_spec`` does not declare become ``tf.RaggedTensor``.
+          partitions: The partitions to read: ``[0, 2]`` or ``"0-7,9"``. If the environment assigns partitions to this
+            task, those that both name are read; an empty intersection is an error.
+          element_spec: What a row looks like, for an empty cache or to declare the length of arrays: nested dicts of
+            ``tf.TensorSpec``. The server is then not asked.
+          schema_host: Where to ask what the rows look like, if not at ``host``.
+          schema_port: Its client port.
+          env: False = ignore the environment variables.
+          timeouts: Limits on waiting.
+
+        Raises:
+          ConnectionFailedError: No Ignite node answers at that address.
+          NotFoundError: There is no such cache.
+          PreconditionError: The cache is empty and nothing tells its types.
+          UnsupportedError: A wanted column has a type that this version does not read, or an argument that it does not
+            have.
+          InvalidArgumentError: An argument cannot be used.
+        """
+        check_credentials(
+            username=username,
+            password=password,
+            certfile=certfile,
+            keyfile=keyfile,
+            cert_password=cert_password,
+        )
+        if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+            raise InvalidArgumentError(f"batch_size={batch_size!r}: a batch has at least one row")
+        tensors = {
+            name: value
+            for name, value in (("host", host), ("port", port), ("part", part))
+            if tf.is_tensor(value)
+        }
+        self._source = Source.of(
+            cache_name,
+            None if "host" in tensors else host,
+            None if "port" in tensors else port,
+            local=local,
+            part=None if "part" in tensors else part,
+            partitions=partitions,
+            page_size=page_size,
+            env=env,
+            timeouts=timeouts,
+        )
+        self._tensors = tensors
+        self._columns, self._bytes_per_row = self._find_columns(
+            columns, element_spec, schema_host, schema_port
+        )
+        self._batch_size = batch_size
+        layout = Layout(rows=1 if batch_size is None else batch_size, batched=batch_size is not None)
+        self._init_from(self._build(layout))
+
+    def _init_from(self, dataset: tf.data.Dataset) -> None:
+        self._dataset = dataset
+        super().__init__(dataset._variant_tensor)
+
+    def _find_columns(
+        self,
+        columns: Sequence[str] | None,
+        element_spec: Any,
+        schema_host: str | None,
+        schema_port: int | None,
+    ) -> tuple[tuple[Column, ...], float]:
+        if element_spec is not None:
+            return elements.columns_of_spec(element_spec, columns, self._source.cache), 0.0
+        if self._tensors.keys() & {"host", "port"} and schema_host is None:
+            raise InvalidArgumentError(
+                "host and port are tensors, whose values are not known yet: give element_spec= or schema_host="
+            )
+        schema = discover(
+            self._source.effective_cache(),
+            schema_endpoints(self._source, schema_host, schema_port),
+            local=self._source.local,
+            timeouts=self._source.timeouts,
+        )
+        return select(schema, columns), schema.bytes_per_row
+
+    def _build(self, layout: Layout) -> tf.data.Dataset:
+        pages = Pages(self._source, self._tensors, self._columns, layout, self._bytes_per_row)
+        dataset = elements.from_pages(pages)
+        options = tf.data.Options()
+        # Each task reads its own partitions already: sharding them again would lose rows.
+        options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+        return dataset.with_options(options)
+
+    def batch(
+        self,
+        batch_size: int | tf.Tensor,
+        drop_remainder: bool | tf.Tensor = False,
+        *args: Any,
+        **kwargs: Any,
+    ) -> tf.data.Dataset:
+        """As :meth:`tf.data.Dataset.batch`; directly on this dataset the rows are batched while they are decoded."""
+        plain = isinstance(batch_size, int) and isinstance(drop_remainder, bool)
+        if self._batch_size is not None or not plain or args or kwargs or batch_size < 1:
+            return super().batch(batch_size, drop_remainder, *args, **kwargs)
+        return self._build(Layout(rows=batch_size, batched=True, drop_remainder=drop_remainder, dense=True))
+
+    @property
+    def element_spec(self) -> Any:
+        """What an element looks like."""
+        return self._dataset.element_spec
+
+    def _inputs(self) -> list[tf.data.Dataset]:
+        return [self._dataset]
+
+    def __repr__(self) -> str:
+        return f"<IgniteDataset cache={self._source.cache!r} element_spec={self.element_spec}>"

@@ -1,0 +1,150 @@
+"""A pass as pages of columns: ``GeneratorDataset`` around the native ops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from ignite_strategy import library
+from ignite_strategy.dataset import source as sources
+from ignite_strategy.dataset.schema import Column
+from ignite_strategy.dataset.source import Source
+
+__all__ = ["Layout", "Pages"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What an element of the pages is.
+
+    Attributes:
+      rows: Rows of a batch.
+      batched: Whether elements are batches of that size, or whatever a page has.
+      drop_remainder: Whether a last batch with fewer rows is dropped.
+      dense: Whether arrays without a declared length are dense in a batch, as ``batch()`` makes them, or ragged.
+    """
+
+    rows: int = 1
+    batched: bool = False
+    drop_remainder: bool = False
+    dense: bool = False
+
+    @property
+    def code(self) -> int:
+        """The native code's number for the layout of arrays."""
+        if not self.batched:
+            return sources.UNIFORM
+        return sources.DENSE if self.dense else sources.RAGGED
+
+    def is_ragged(self, column: Column) -> bool:
+        """Whether ``column`` comes as values and row splits."""
+        return self.code == sources.RAGGED and column.is_array and column.length is None
+
+
+class Pages(tf.data.Dataset):  # type: ignore[misc]
+    """Elements are flat tuples: per column its values, and for a ragged one its row splits too."""
+
+    def __init__(
+        self,
+        source: Source,
+        tensors: Mapping[str, tf.Tensor],
+        columns: Sequence[Column],
+        layout: Layout,
+        bytes_per_row: float,
+    ) -> None:
+        self.columns = tuple(columns)
+        self.layout = layout
+        self._spec = tuple(spec for column in columns for spec in self._specs(column))
+        config = source.config(
+            columns,
+            layout.code,
+            bytes_per_row,
+            layout.rows if layout.batched else 0,
+            layout.drop_remainder,
+        )
+        arguments = [
+            tf.constant(config, tf.string),
+            tf.cast(tensors.get("host", tf.constant("")), tf.string),
+            tf.reshape(tf.cast(tensors.get("port", tf.constant([], tf.int32)), tf.int32), [-1]),
+            tf.reshape(tf.cast(tensors.get("part", tf.constant([], tf.int32)), tf.int32), [-1]),
+        ]
+        # Kept: a function is gone from the runtime with the last Python reference to it.
+        self._functions = _functions([spec.dtype for spec in self._spec], [spec.shape for spec in self._spec])
+        init, advance, finalize = self._functions
+        super().__init__(
+            tf.raw_ops.GeneratorDataset(
+                init_func_other_args=arguments,
+                next_func_other_args=[],
+                finalize_func_other_args=[],
+                init_func=init,
+                next_func=advance,
+                finalize_func=finalize,
+                output_types=[spec.dtype for spec in self._spec],
+                output_shapes=[spec.shape for spec in self._spec],
+            )
+        )
+
+    def _specs(self, column: Column) -> list[tf.TensorSpec]:
+        dtype = tf.as_dtype(column.dtype)
+        rows = self.layout.rows if self.layout.batched and self.layout.drop_remainder else None
+        if self.layout.is_ragged(column):
+            splits = None if rows is None else rows + 1
+            return [tf.TensorSpec([None], dtype), tf.TensorSpec([splits], tf.int64)]
+        return [tf.TensorSpec([rows, column.length] if column.is_array else [rows], dtype)]
+
+    @property
+    def element_spec(self) -> tuple[tf.TensorSpec, ...]:
+        """The flat tuple's spec."""
+        return self._spec
+
+    def _inputs(self) -> list[tf.data.Dataset]:
+        return []
+
+
+def _functions(dtypes: Sequence[tf.DType], shapes: Sequence[tf.TensorShape]) -> tuple[Any, Any, Any]:
+    ops = library.ops()
+
+    def init(config: tf.Tensor, host: tf.Tensor, port: tf.Tensor, partitions: tf.Tensor) -> tf.Tensor:
+        handle = ops.ignite_strategy_open(config=config, host=host, port=port, partitions=partitions)
+        handle.set_shape([])
+        return handle
+
+    def wait(handle: tf.Tensor) -> tf.Tensor:
+        ready = ops.ignite_strategy_wait(handle)
+        ready.set_shape([])
+        return ready
+
+    def advance(handle: tf.Tensor) -> list[tf.Tensor]:
+        # Short waits in a loop: a kernel that blocks cannot be cancelled, a function between two kernels can.
+        ready = tf.while_loop(tf.logical_not, lambda _: (wait(handle),), (wait(handle),))
+        with tf.control_dependencies(tf.nest.flatten(ready)):
+            columns = ops.ignite_strategy_next(handle, Tcolumns=list(dtypes))
+        for column, shape in zip(columns, shapes):
+            column.set_shape(shape)
+        return list(columns)
+
+    def finalize(handle: tf.Tensor) -> tf.Tensor:
+        closed = ops.ignite_strategy_close(handle)
+        closed.set_shape([])
+        return closed
+
+    handle_spec = tf.TensorSpec([], tf.int64)
+    init_specs = [
+        tf.TensorSpec([], tf.string),
+        tf.TensorSpec([], tf.string),
+        tf.TensorSpec([None], tf.int32),
+        tf.TensorSpec([None], tf.int32),
+    ]
+    return (
+        _concrete(init, init_specs),
+        _concrete(advance, [handle_spec]),
+        _concrete(finalize, [handle_spec]),
+    )
+
+
+def _concrete(function: Any, specs: Sequence[tf.TensorSpec]) -> Any:
+    # Placement inside is the dataset's business: the ops run where the dataset runs.
+    return tf.function(function, input_signature=specs, autograph=False).get_concrete_function()

@@ -1,0 +1,177 @@
+"""The arguments of a pass, checked and given their defaults: which cache, where, which partitions."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ignite_strategy import _core, settings
+from ignite_strategy.dataset.schema import Column
+from ignite_strategy.errors import InvalidArgumentError, UnsupportedError
+from ignite_strategy.settings import DEFAULT_PORT, Endpoint, Timeouts
+
+__all__ = ["Partitions", "Source", "check_credentials", "parse_partitions", "schema_endpoints"]
+
+Partitions = "int | str | Iterable[int] | None"
+
+# How arrays without a declared length are laid out: see native/binary/columns.h.
+UNIFORM, DENSE, RAGGED = 0, 1, 2
+
+
+def check_credentials(**arguments: object) -> None:
+    """Refuses what this version does not do, rather than reading in plain text what was meant to be encrypted.
+
+    Raises:
+      UnsupportedError: One of the arguments is given.
+    """
+    given = [name for name, value in arguments.items() if value is not None]
+    if given:
+        raise UnsupportedError(
+            f"{', '.join(given)}: TLS and credentials are not supported yet; nothing was read"
+        )
+
+
+def parse_partitions(value: int | str | Iterable[int] | None, name: str) -> tuple[int, ...] | None:
+    """Returns partitions as given in code: an index, a list, or text like ``"0-7,9"``; ``None`` or -1 = all.
+
+    Raises:
+      InvalidArgumentError: It is none of these, or names no partition.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return tuple(_core.parse_partitions(value, name))
+    if isinstance(value, int):
+        if value < -1:
+            raise InvalidArgumentError(f"{name}={value}: a partition is a number from 0, or -1 for all")
+        return None if value == -1 else (value,)
+    partitions = sorted({int(one) for one in value})
+    if not partitions or partitions[0] < 0:
+        raise InvalidArgumentError(f"{name}={partitions}: give at least one partition, numbered from 0")
+    return tuple(partitions)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A pass, but for its columns' layout.
+
+    Attributes:
+      cache: The cache.
+      endpoints: Addresses in the order in which they are tried.
+      local: Whether only what the node itself holds is read.
+      partitions: The partitions, ``None`` = all.
+      intersect: Whether ``partitions`` chooses among those that the environment assigns, or is replaced by them.
+      env: Whether the environment of the process that reads replaces the arguments.
+      page_size: Rows of a page, 0 = follows the bytes per row.
+      timeouts: Limits on waiting.
+    """
+
+    cache: str
+    endpoints: tuple[Endpoint, ...]
+    local: bool = False
+    partitions: tuple[int, ...] | None = None
+    intersect: bool = False
+    env: bool = True
+    page_size: int = 0
+    timeouts: Timeouts = dataclasses.field(default_factory=Timeouts)
+
+    @staticmethod
+    def of(
+        cache: str,
+        host: str | None,
+        port: int | None,
+        *,
+        local: bool | None,
+        part: int | str | Iterable[int] | None,
+        partitions: int | str | Iterable[int] | None,
+        page_size: int | None,
+        env: bool,
+        timeouts: Timeouts | None,
+    ) -> Source:
+        """Builds it from the arguments as a user gives them; ``None`` = not given.
+
+        Raises:
+          InvalidArgumentError: An argument cannot be used.
+        """
+        if not isinstance(cache, str) or not cache:
+            raise InvalidArgumentError(f"cache_name={cache!r}: give the name of a cache")
+        if page_size is not None and (not isinstance(page_size, int) or page_size < 1):
+            raise InvalidArgumentError(f"page_size={page_size!r}: a page has at least one row")
+        one, several = parse_partitions(part, "part"), parse_partitions(partitions, "partitions")
+        if one is not None and several is not None:
+            raise InvalidArgumentError("give part= or partitions=, not both")
+        return Source(
+            cache=cache,
+            endpoints=endpoints_of(host, port),
+            local=bool(local),
+            partitions=one if several is None else several,
+            intersect=several is not None,
+            env=env,
+            page_size=page_size or 0,
+            timeouts=timeouts or Timeouts(),
+        )
+
+    def effective_cache(self) -> str:
+        """The cache's name after the environment of this process."""
+        if not self.env:
+            return self.cache
+        return _core.dataset_environment()["cache_name"] or self.cache
+
+    def config(
+        self,
+        columns: Sequence[Column],
+        layout: int,
+        bytes_per_row: float,
+        batch_size: int = 0,
+        drop_remainder: bool = False,
+    ) -> bytes:
+        """The description that the ops and ``_core.Scan`` take."""
+        return _core.scan_config(
+            self.cache,
+            [(endpoint.host, endpoint.port) for endpoint in self.endpoints],
+            [
+                (list(column.path), column.code, -1 if column.length is None else column.length, layout)
+                for column in columns
+            ],
+            local=self.local,
+            env=self.env,
+            partitions=None if self.partitions is None else list(self.partitions),
+            intersect=self.intersect,
+            page_size=self.page_size,
+            bytes_per_row=bytes_per_row,
+            batch_size=batch_size,
+            drop_remainder=drop_remainder,
+            connect_timeout=self.timeouts.connect,
+            request_timeout=self.timeouts.request,
+        )
+
+
+def endpoints_of(host: str | None, port: int | None) -> tuple[Endpoint, ...]:
+    """Explicit arguments, else the addresses of an open resolver, else localhost:10800."""
+    if port is not None and not 0 < port < 65536:
+        raise InvalidArgumentError(f"port={port} is not between 1 and 65535")
+    if host is not None:
+        if not host:
+            raise InvalidArgumentError("host='': give a host name or address")
+        return (Endpoint(host, port or DEFAULT_PORT),)
+    defaults = settings.default_endpoints()
+    if defaults and port is None:
+        return tuple(defaults)
+    return (Endpoint("localhost", port or DEFAULT_PORT),)
+
+
+def schema_endpoints(source: Source, host: str | None, port: int | None) -> tuple[Endpoint, ...]:
+    """Where the schema is read: at ``schema_host`` if given, else where the data would be read in this process."""
+    if host is not None or port is not None:
+        first = source.endpoints[0]
+        return (Endpoint(host or first.host, port or first.port),)
+    if not source.env:
+        return source.endpoints
+    environment = _core.dataset_environment()
+    other_host, other_port = environment["host"], environment["port"]
+    if other_host is not None:
+        return (Endpoint(other_host, other_port or source.endpoints[0].port),)
+    if other_port is not None:
+        return tuple(Endpoint(endpoint.host, other_port) for endpoint in source.endpoints)
+    return source.endpoints

@@ -1,0 +1,80 @@
+"""The native library inside a TensorFlow process: its dataset ops, and the counters of what it has read."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+from ignite_strategy.errors import IgniteStrategyError, PreconditionError
+
+__all__ = ["ops", "path", "reader_report"]
+
+_FILE = "_tensorflow.so"
+
+
+def path() -> Path:
+    """Where the library is: beside the extension module, which an editable install keeps elsewhere than the sources."""
+    spec = importlib.util.find_spec("ignite_strategy._core")
+    folder = Path(spec.origin).parent if spec and spec.origin else Path(__file__).parent
+    found = folder / _FILE
+    if not found.is_file():
+        raise PreconditionError(f"{found} is missing: install the package again (pip install .)")
+    return found
+
+
+@functools.lru_cache(maxsize=1)
+def ops() -> Any:
+    """Registers the dataset ops with TensorFlow (which this imports) and returns the module of their functions.
+
+    Raises:
+      PreconditionError: This TensorFlow lacks a function of its C interface that the ops need.
+    """
+    try:
+        import tensorflow as tf
+    except ImportError as error:
+        raise PreconditionError(
+            "TensorFlow is not installed: pip install 'ignite-strategy[estimator]' (or [tensorflow] for the newest)"
+        ) from error
+    module = tf.load_op_library(str(path()))
+    problem = ctypes.CDLL(str(path())).ignite_strategy_registration_problem
+    problem.restype = ctypes.c_char_p
+    text = (problem() or b"").decode("utf-8", "replace")
+    if text:
+        raise PreconditionError(
+            f"the dataset ops cannot be registered with TensorFlow {tf.__version__}: {text}"
+        )
+    if not hasattr(module, "ignite_strategy_open"):
+        # TensorFlow makes functions only for ops that are registered while it loads the library itself.
+        raise PreconditionError(f"{path()} was loaded before ignite_strategy.library.ops() was called")
+    return module
+
+
+def reader_report() -> list[dict[str, Any]]:
+    """What the datasets of this process have read.
+
+    Returns:
+      One entry per pass and partition, oldest first: ``pass``, ``cache``, ``partition`` (-1 = the whole cache by one
+      query), ``node_id`` (of the node that answered), ``endpoint``, ``rows`` (handed out), ``bytes`` (of their pages)
+      and ``state`` (waiting, reading, done, failed, dropped). Passes of long ago are summed up per cache, partition and
+      node, in entries with ``pass`` 0 and state ``summed``.
+    """
+    if ops.cache_info().currsize == 0:
+        return []  # loading the library here would register its ops behind TensorFlow's back
+    report = ctypes.CDLL(str(path())).ignite_strategy_reader_report
+    report.restype = ctypes.c_size_t
+    report.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    size = 1 << 16
+    for _ in range(8):
+        buffer = ctypes.create_string_buffer(size)
+        need = report(buffer, size)
+        if need == 0:
+            break
+        if need <= size:
+            entries: list[dict[str, Any]] = json.loads(buffer.value)
+            return entries
+        size = need + (need >> 2)  # it may grow meanwhile
+    raise IgniteStrategyError("the reader's report could not be had: out of memory")

@@ -1,0 +1,141 @@
+#include "native/binary/columns.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace ignite_strategy {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+template <std::size_t size>
+void Store(Buffer& buffer, const std::uint8_t* value) {
+  std::memcpy(buffer.Extend(size), value, size);
+}
+
+// A bool that is neither 0 nor 1 is undefined behaviour in whoever uses it; the bytes come from outside.
+void StoreBools(std::uint8_t* to, const std::uint8_t* from, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) to[i] = from[i] != 0 ? 1 : 0;
+}
+
+}  // namespace
+
+std::string ColumnSpec::Name() const {
+  std::string name;
+  for (const std::string& part : path) name += (name.empty() ? "" : ".") + part;
+  return name;
+}
+
+void Buffer::Free(void* data) { std::free(data); }
+
+void Buffer::Reserve(std::size_t bytes) {
+  if (bytes <= capacity_) return;
+  const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  auto* fresh = static_cast<std::uint8_t*>(std::aligned_alloc(kAlignment, rounded));
+  if (fresh == nullptr) throw std::bad_alloc();
+  if (size_ != 0) std::memcpy(fresh, data_.get(), size_);
+  data_.reset(fresh);
+  capacity_ = rounded;
+}
+
+std::uint8_t* Buffer::Extend(std::size_t bytes) {
+  if (size_ + bytes > capacity_) Reserve(std::max(size_ + bytes, capacity_ * 2));
+  std::uint8_t* at = data_.get() + size_;
+  size_ += bytes;
+  return at;
+}
+
+BatchBuilder::BatchBuilder(const std::vector<ColumnSpec>& specs, std::size_t rows, std::size_t bytes)
+    : specs_(specs),
+      columns_(specs.size()),
+      lengths_(specs.size(), -1),
+      first_rows_(std::max<std::size_t>(rows, 1)),
+      first_bytes_(bytes) {
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const ColumnSpec& spec = specs[i];
+    columns_[i].dtype = spec.type().dtype;
+    lengths_[i] = spec.length;
+    if (spec.ragged()) {
+      columns_[i].splits.reserve(first_rows_ + 1);
+      columns_[i].splits.push_back(0);
+    } else if (columns_[i].dtype == DType::kString) {
+      columns_[i].strings.reserve(first_rows_);
+    } else if (!spec.is_array()) {
+      columns_[i].data.Reserve(first_rows_ * ItemSize(columns_[i].dtype));
+    }
+  }
+}
+
+bool BatchBuilder::Fits(const std::vector<Slot>& row) const {
+  if (rows_ == 0) return true;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const ColumnSpec& spec = specs_[i];
+    if (spec.is_array() && spec.length < 0 && spec.layout == ArrayLayout::kUniform &&
+        static_cast<std::int64_t>(row[i].count) != lengths_[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+int BatchBuilder::Append(const std::vector<Slot>& row) {
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const ColumnSpec& spec = specs_[i];
+    if (!spec.is_array() || spec.ragged()) continue;
+    if (lengths_[i] < 0) lengths_[i] = static_cast<std::int64_t>(row[i].count);
+    if (static_cast<std::int64_t>(row[i].count) != lengths_[i]) return static_cast<int>(i);
+  }
+  for (std::size_t i = 0; i < row.size(); ++i) AppendValue(i, row[i]);
+  ++rows_;
+  return -1;
+}
+
+void BatchBuilder::AppendValue(std::size_t i, const Slot& slot) {
+  Column& column = columns_[i];
+  const ColumnSpec& spec = specs_[i];
+  const std::size_t item_size = ItemSize(column.dtype);
+  if (column.dtype == DType::kString) {
+    column.strings.emplace_back(reinterpret_cast<const char*>(slot.data), slot.count);
+  } else if (spec.is_array()) {
+    // How much a page of dense arrays takes is known with the first row.
+    if (rows_ == 0 && !spec.ragged())
+      column.data.Reserve(std::min(first_rows_ * slot.count * item_size, first_bytes_));
+    std::uint8_t* to = column.data.Extend(slot.count * item_size);
+    if (column.dtype == DType::kBool) {
+      StoreBools(to, slot.data, slot.count);
+    } else if (slot.count != 0) {
+      std::memcpy(to, slot.data, slot.count * item_size);
+    }
+    if (spec.ragged()) column.splits.push_back(column.splits.back() + static_cast<std::int64_t>(slot.count));
+  } else if (column.dtype == DType::kBool) {
+    StoreBools(column.data.Extend(1), slot.data, 1);
+  } else if (item_size == 8) {
+    Store<8>(column.data, slot.data);
+  } else if (item_size == 4) {
+    Store<4>(column.data, slot.data);
+  } else if (item_size == 2) {
+    Store<2>(column.data, slot.data);
+  } else {
+    Store<1>(column.data, slot.data);
+  }
+}
+
+std::vector<Column> BatchBuilder::Finish() {
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    Column& column = columns_[i];
+    if (specs_[i].ragged()) {
+      column.shape = {column.splits.back()};
+    } else if (specs_[i].is_array()) {
+      column.shape = {static_cast<std::int64_t>(rows_), std::max<std::int64_t>(lengths_[i], 0)};
+    } else {
+      column.shape = {static_cast<std::int64_t>(rows_)};
+    }
+  }
+  rows_ = 0;
+  return std::move(columns_);
+}
+
+}  // namespace ignite_strategy

@@ -1,0 +1,99 @@
+// Columns under construction: dense fixed-size values, strings, and arrays either dense or ragged.
+#ifndef IGNITE_STRATEGY_NATIVE_BINARY_COLUMNS_H_
+#define IGNITE_STRATEGY_NATIVE_BINARY_COLUMNS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "native/binary/types.h"
+
+namespace ignite_strategy {
+
+// What becomes of an array whose length the column does not declare.
+enum class ArrayLayout : std::uint8_t {
+  kUniform,  // dense: a batch ends where the length changes
+  kDense,    // dense: another length than that of the batch's first row is an error
+  kRagged,   // values of all rows one after another, plus row splits
+};
+
+// One wanted column.
+struct ColumnSpec {
+  std::vector<std::string> path;  // {"val", "metadata", "label"}
+  std::uint8_t type_code = 0;     // a scalar or array type of the table in types.h
+  std::int64_t length = -1;       // an array's declared length; -1 = any
+  ArrayLayout layout = ArrayLayout::kUniform;
+
+  std::string Name() const;  // "val.metadata.label"
+  const TypeInfo& type() const { return *FindType(type_code); }
+  bool is_array() const { return type().support == Support::kArray; }
+  bool ragged() const { return is_array() && length < 0 && layout == ArrayLayout::kRagged; }
+};
+
+// Memory aligned as TensorFlow wants it, so that tensors take it over instead of copying it.
+class Buffer {
+ public:
+  std::uint8_t* data() { return data_.get(); }
+  const std::uint8_t* data() const { return data_.get(); }
+  std::size_t size() const { return size_; }
+  void Reserve(std::size_t bytes);
+  // Grows by `bytes`, at least doubling when memory is short; returns where they are.
+  std::uint8_t* Extend(std::size_t bytes);
+  std::uint8_t* Release() { return data_.release(); }
+  static void Free(void* data);
+
+ private:
+  struct Deleter {
+    void operator()(std::uint8_t* data) const { Free(data); }
+  };
+  std::unique_ptr<std::uint8_t, Deleter> data_;
+  std::size_t size_ = 0;
+  std::size_t capacity_ = 0;
+};
+
+// One finished column of a batch.
+struct Column {
+  DType dtype = DType::kNone;
+  std::vector<std::int64_t> shape;        // {rows}, {rows, length}, or {values} of a ragged column
+  Buffer data;                            // fixed-size values
+  std::vector<std::string_view> strings;  // of a string column, in memory that the batch keeps
+  std::vector<std::int64_t> splits;       // rows + 1 of them, of a ragged column
+};
+
+// Where one row's value of a column is: bytes of a scalar or string, or items of an array.
+struct Slot {
+  const std::uint8_t* data = nullptr;
+  std::size_t count = 0;  // bytes of a string, items of an array
+};
+
+// Collects the rows of one batch.
+class BatchBuilder {
+ public:
+  // `rows` is how many rows memory is taken for at first, `bytes` how much of it for arrays at the most.
+  BatchBuilder(const std::vector<ColumnSpec>& specs, std::size_t rows, std::size_t bytes);
+  // False if an array has another length than the batch's rows so far, in a column that ends the batch there.
+  bool Fits(const std::vector<Slot>& row) const;
+  // Returns the index of the first column whose array length is an error, or -1 and the row is in.
+  int Append(const std::vector<Slot>& row);
+  std::size_t rows() const { return rows_; }
+  // The length a dense array column has so far, -1 before its first row.
+  std::int64_t length(std::size_t column) const { return lengths_[column]; }
+  std::vector<Column> Finish();
+
+ private:
+  void AppendValue(std::size_t column, const Slot& slot);
+
+  const std::vector<ColumnSpec>& specs_;
+  std::vector<Column> columns_;
+  std::vector<std::int64_t> lengths_;
+  std::size_t first_rows_;
+  std::size_t first_bytes_;
+  std::size_t rows_ = 0;
+};
+
+}  // namespace ignite_strategy
+
+#endif  // IGNITE_STRATEGY_NATIVE_BINARY_COLUMNS_H_

@@ -1,0 +1,157 @@
+#include "native/scan/config.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace ignite_strategy {
+namespace {
+
+// Both ends of a graph run this library; another number means that they run different versions of it.
+constexpr std::uint32_t kFormat = 0x49475301;
+
+void PutText(Writer& writer, const std::string& text) {
+  writer.Put<std::int32_t>(static_cast<std::int32_t>(text.size())).PutBytes(text.data(), text.size());
+}
+
+std::string GetText(Reader& reader) {
+  const std::size_t size = reader.Count(1);
+  return std::string(reinterpret_cast<const char*>(reader.Bytes(size)), size);
+}
+
+void PutColumn(Writer& writer, const ColumnSpec& column) {
+  writer.Put<std::int32_t>(static_cast<std::int32_t>(column.path.size()));
+  for (const std::string& part : column.path) PutText(writer, part);
+  writer.Put(column.type_code).Put(column.length).Put(static_cast<std::uint8_t>(column.layout));
+}
+
+ColumnSpec GetColumn(Reader& reader) {
+  ColumnSpec column;
+  column.path.resize(reader.Count(4));
+  for (std::string& part : column.path) part = GetText(reader);
+  column.type_code = reader.Get<std::uint8_t>();
+  column.length = reader.Get<std::int64_t>();
+  column.layout = static_cast<ArrayLayout>(reader.Get<std::uint8_t>());
+  if (FindType(column.type_code) == nullptr) {
+    throw Error(Code::kInvalidArgument, "unknown type code " + std::to_string(column.type_code));
+  }
+  return column;
+}
+
+ScanConfig ParseBody(Reader& reader) {
+  ScanConfig config;
+  config.cache = GetText(reader);
+  config.endpoints.resize(reader.Count(6));
+  for (Endpoint& endpoint : config.endpoints) {
+    endpoint.host = GetText(reader);
+    endpoint.port = reader.Get<std::uint16_t>();
+  }
+  config.local = reader.GetBool();
+  config.use_environment = reader.GetBool();
+  if (reader.GetBool()) {
+    Partitions partitions(reader.Count(4));
+    for (std::int32_t& partition : partitions) partition = reader.Get<std::int32_t>();
+    config.partitions = std::move(partitions);
+  }
+  config.intersect = reader.GetBool();
+  config.page_size = reader.Get<std::int32_t>();
+  config.bytes_per_row = reader.Get<double>();
+  config.batch_size = reader.Get<std::int64_t>();
+  config.drop_remainder = reader.GetBool();
+  config.timeouts.connect = Millis(reader.Get<std::int64_t>());
+  config.timeouts.request = Millis(reader.Get<std::int64_t>());
+  const std::size_t columns = reader.Count(14);
+  for (std::size_t i = 0; i < columns; ++i) config.columns.push_back(GetColumn(reader));
+  return config;
+}
+
+Partitions Intersect(const Partitions& a, const Partitions& b) {
+  Partitions both;
+  std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
+  return both;
+}
+
+// The partitions that this process is meant to read; nothing = all.
+std::optional<Partitions> Assigned(const ScanConfig& config, const DatasetEnvironment& environment) {
+  if (environment.assignment) {
+    const auto found = environment.assignment->find(config.cache);
+    if (found != environment.assignment->end()) {
+      if (found->second.empty()) {
+        throw Error(Code::kInvalidArgument, "IGNITE_STRATEGY_PARTITIONS assigns no partition of cache '" +
+                                                config.cache + "' to this task");
+      }
+      return found->second;
+    }
+    // A cache that the assignment does not name is read whole by every task: a lookup table.
+    return std::nullopt;
+  }
+  return environment.part;
+}
+
+}  // namespace
+
+std::string ScanConfig::Serialize() const {
+  Writer writer;
+  writer.Put(kFormat);
+  PutText(writer, cache);
+  writer.Put<std::int32_t>(static_cast<std::int32_t>(endpoints.size()));
+  for (const Endpoint& endpoint : endpoints) {
+    PutText(writer, endpoint.host);
+    writer.Put(endpoint.port);
+  }
+  writer.PutBool(local).PutBool(use_environment).PutBool(partitions.has_value());
+  if (partitions) {
+    writer.Put<std::int32_t>(static_cast<std::int32_t>(partitions->size()));
+    for (const std::int32_t partition : *partitions) writer.Put(partition);
+  }
+  writer.PutBool(intersect).Put(page_size).Put(bytes_per_row).Put(batch_size).PutBool(drop_remainder);
+  writer.Put<std::int64_t>(timeouts.connect.count()).Put<std::int64_t>(timeouts.request.count());
+  writer.Put<std::int32_t>(static_cast<std::int32_t>(columns.size()));
+  for (const ColumnSpec& column : columns) PutColumn(writer, column);
+  return std::string(writer.bytes().begin(), writer.bytes().end());
+}
+
+ScanConfig ScanConfig::Parse(const std::string& bytes) {
+  Reader reader(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+  try {
+    if (reader.Get<std::uint32_t>() != kFormat) {
+      throw Error(Code::kInvalidArgument, "it was made by another version of ignite_strategy");
+    }
+    ScanConfig config = ParseBody(reader);
+    if (reader.left() != 0) throw Error(Code::kInvalidArgument, "there are bytes after its end");
+    return config;
+  } catch (const Error& error) {
+    throw Error(Code::kInvalidArgument, "this dataset's description cannot be read: " + error.message());
+  }
+}
+
+ScanConfig ApplyEnvironment(ScanConfig config, const DatasetEnvironment& environment) {
+  if (!config.use_environment) return config;
+  if (environment.cache_name) config.cache = *environment.cache_name;
+  if (config.endpoints.empty()) config.endpoints.push_back({"localhost", 10800});
+  if (environment.host) {
+    const std::uint16_t port = config.endpoints.front().port;
+    config.endpoints = {Endpoint{*environment.host, environment.port.value_or(port)}};
+  } else if (environment.port) {
+    for (Endpoint& endpoint : config.endpoints) endpoint.port = *environment.port;
+  }
+  if (environment.local) config.local = *environment.local;
+  if (environment.page_size) config.page_size = *environment.page_size;
+
+  const std::optional<Partitions> assigned = Assigned(config, environment);
+  if (!assigned) return config;
+  if (!config.intersect || !config.partitions) {
+    config.partitions = assigned;
+    return config;
+  }
+  const Partitions both = Intersect(*assigned, *config.partitions);
+  if (both.empty()) {
+    throw Error(Code::kInvalidArgument, "partitions=" + FormatPartitions(*config.partitions) + " of cache '" +
+                                            config.cache + "' and the partitions assigned to this task (" +
+                                            FormatPartitions(*assigned) + ") have none in common");
+  }
+  config.partitions = both;
+  return config;
+}
+
+}  // namespace ignite_strategy

@@ -1,0 +1,43 @@
+// What a scan reads and how, as it travels in a graph: built in one process, used in another.
+#ifndef IGNITE_STRATEGY_NATIVE_SCAN_CONFIG_H_
+#define IGNITE_STRATEGY_NATIVE_SCAN_CONFIG_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "native/binary/columns.h"
+#include "native/wire/connection.h"
+#include "native/wire/environment.h"
+
+namespace ignite_strategy {
+
+struct ScanConfig {
+  std::string cache;
+  std::vector<Endpoint> endpoints;  // tried in order
+  bool local = false;               // only what the node itself holds
+  bool use_environment = true;      // the environment of the process that runs the scan replaces arguments
+  std::optional<Partitions> partitions;  // nothing = the whole cache, by one query
+  // `partitions` chooses among those that the environment assigns (partitions=) rather than being replaced
+  // (part=).
+  bool intersect = false;
+  std::int32_t page_size = 0;   // rows; 0 = follows the bytes per row
+  double bytes_per_row = 0;     // sampled; 0 = not known
+  std::int64_t batch_size = 0;  // rows of one batch; 0 = a batch is a page or part of one
+  bool drop_remainder = false;
+  Timeouts timeouts;
+  std::vector<ColumnSpec> columns;
+
+  std::string Serialize() const;
+  // Throws Error(kInvalidArgument) for bytes that Serialize of this version did not make.
+  static ScanConfig Parse(const std::string& bytes);
+};
+
+// Applies the rule "environment of this process > argument": cache, host, port, local, part, page size,
+// assignment. Throws Error(kInvalidArgument) when nothing is left to read.
+ScanConfig ApplyEnvironment(ScanConfig config, const DatasetEnvironment& environment);
+
+}  // namespace ignite_strategy
+
+#endif  // IGNITE_STRATEGY_NATIVE_SCAN_CONFIG_H_

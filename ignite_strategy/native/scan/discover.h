@@ -1,0 +1,48 @@
+// Everything a server can tell about the types of a cache: its query entities, the fields of their types, and
+// a sample.
+#ifndef IGNITE_STRATEGY_NATIVE_SCAN_DISCOVER_H_
+#define IGNITE_STRATEGY_NATIVE_SCAN_DISCOVER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "native/binary/metadata.h"
+#include "native/scan/sample.h"
+
+namespace ignite_strategy {
+
+struct EntityField {
+  std::string name;
+  std::string java_type;  // "java.lang.Long"
+  bool is_key = false;
+};
+
+// How SQL sees a cache: a table, or annotated classes.
+struct QueryEntity {
+  std::string key_type;
+  std::string value_type;
+  std::string key_field;    // the one column that is the key itself; may be empty
+  std::string value_field;  // the one column that is the value itself; may be empty
+  std::vector<EntityField> fields;
+};
+
+struct CacheFacts {
+  std::vector<QueryEntity> entities;
+  std::map<std::string, TypeMetadata>
+      types;  // by name; of the entities' keys and values, as far as they exist
+  std::int32_t partitions = 0;
+  Sample sample;
+};
+
+// The query entities in the response of CACHE_GET_CONFIGURATION.
+std::vector<QueryEntity> ParseQueryEntities(Reader& reader, const Version& version);
+
+// Throws Error(kNotFound) naming the caches there are if this one does not exist.
+CacheFacts Discover(const Endpoint& endpoint, const Timeouts& timeouts, const std::string& cache, bool local,
+                    const Wait& wait);
+
+}  // namespace ignite_strategy
+
+#endif  // IGNITE_STRATEGY_NATIVE_SCAN_DISCOVER_H_

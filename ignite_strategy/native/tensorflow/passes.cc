@@ -1,0 +1,72 @@
+#include "native/tensorflow/passes.h"
+
+#include <unordered_map>
+#include <utility>
+
+namespace ignite_strategy {
+namespace {
+
+// A program that handles SIGINT itself and goes on must not lose its pass because a page took a moment.
+constexpr Millis kInterruptGrace{200};
+
+struct Table {
+  std::mutex mutex;
+  std::int64_t next = 1;
+  std::unordered_map<std::int64_t, std::shared_ptr<Pass>> passes;
+};
+
+// Never destroyed: iterators may be dropped while the process exits.
+Table& Passes() {
+  static auto* table = new Table;
+  return *table;
+}
+
+}  // namespace
+
+Scan::State Pass::Prepare(Millis limit) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto patience = Clock::now() + kInterruptGrace;
+  return scan_.Prepare(limit, [&] {
+    if (watch_->interrupted() && Clock::now() > patience) {
+      throw Error(Code::kCancelled,
+                  "interrupted while waiting for rows of cache '" + scan_.config().cache + "'");
+    }
+  });
+}
+
+Batch Pass::Take() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  auto fresh = std::make_unique<InterruptWatch>();
+  watch_ = std::move(fresh);
+  return scan_.Take();
+}
+
+std::int64_t AddPass(std::shared_ptr<Pass> pass) {
+  Table& table = Passes();
+  const std::lock_guard<std::mutex> lock(table.mutex);
+  const std::int64_t handle = table.next++;
+  table.passes.emplace(handle, std::move(pass));
+  return handle;
+}
+
+std::shared_ptr<Pass> FindPass(std::int64_t handle) {
+  Table& table = Passes();
+  const std::lock_guard<std::mutex> lock(table.mutex);
+  const auto found = table.passes.find(handle);
+  if (found == table.passes.end()) {
+    throw Error(Code::kFailedPrecondition, "pass " + std::to_string(handle) + " is not open in this process");
+  }
+  return found->second;
+}
+
+void RemovePass(std::int64_t handle) {
+  std::shared_ptr<Pass> pass;  // destroyed after the lock is released
+  Table& table = Passes();
+  const std::lock_guard<std::mutex> lock(table.mutex);
+  const auto found = table.passes.find(handle);
+  if (found == table.passes.end()) return;
+  pass = std::move(found->second);
+  table.passes.erase(found);
+}
+
+}  // namespace ignite_strategy
