@@ -93,6 +93,16 @@ class LocalCluster:
         """``host:port`` of every node's thin connector."""
         return [node.address for node in self.nodes]
 
+    def partition_owners(self, cache: str) -> list[LocalNode]:
+        """The primary node of each partition of a cache, as the nodes themselves tell."""
+        from ignite_strategy.topology.caches import connect, partition_map
+
+        with contextlib.closing(connect(self.addresses)) as client:
+            by_id = partition_map(client, cache)
+        nodes = {node.node_id: node for node in self.nodes}
+        owners = {part: nodes[owner] for owner, parts in by_id.items() for part in parts}
+        return [owners[part] for part in sorted(owners)]
+
     def close(self) -> None:
         """Stops all nodes and agents, waits until they are gone, and removes a temporary folder. Idempotent."""
         if self._closed:
