@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sys
 import tempfile
@@ -130,6 +131,10 @@ class LocalCluster:
         """Whether the process of ``node`` runs."""
         return not self._closed and self._processes.status().get(node.name, 0) is None
 
+    def ended(self) -> dict[str, int]:
+        """The exit codes of the nodes and agents that do not run, by name (``node-0``, ``agent-1``)."""
+        return {name: code for name, code in self._processes.status().items() if code is not None}
+
     def end(self, node: LocalNode, kill: bool) -> None:
         """Ends the process of ``node``."""
         if kill:
@@ -208,11 +213,10 @@ class LocalCluster:
 
     def _start_agents(self) -> None:
         for node in self.nodes:
-            argv = [sys.executable, "-m", "ignite_strategy", "agent", "--node", node.address]
             name = f"agent-{node.index}"
-            self._processes.spawn(
-                name, argv, node.plan.environment(), self.folder / f"{name}.log", self.folder
-            )
+            argv = [sys.executable, "-m", "ignite_strategy", "agent", "--node", node.address]
+            argv += ["--folder", str(self.folder / name)]
+            self._processes.spawn(name, argv, _agent_environment(), self.folder / f"{name}.log", self.folder)
 
     def _wait_until_formed(self, nodes: Sequence[LocalNode]) -> None:
         """Waits until each node answers and sees exactly the others."""
@@ -248,6 +252,15 @@ class LocalCluster:
             f"{len(nodes)} nodes did not form a cluster within {self._start_timeout:.0f} s (started: {answering}). "
             f"The end of {late.log}:\n{_tail(late.log)}"
         )
+
+
+def _agent_environment() -> dict[str, str]:
+    """This program's, less what would tell the agent's tasks where to read."""
+    return {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("IGNITE_", "IGFS_", "TF_CONFIG"))
+    }
 
 
 def _tail(log: Path) -> str:

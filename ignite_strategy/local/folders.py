@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.resources
 import os
 from pathlib import Path
 
@@ -38,8 +37,8 @@ def cluster_file(name: str) -> Path:
     Raises:
       NotFoundError: The installation is incomplete.
     """
-    tree = Path(__file__).resolve().parents[2]
-    packaged = Path(str(importlib.resources.files("ignite_strategy"))) / "cluster"
+    package = Path(__file__).resolve().parents[1]
+    tree, packaged = package.parent, package / "cluster"
     folders = [tree / "cluster", packaged] if (tree / "pyproject.toml").is_file() else [packaged]
     for folder in folders:
         if (folder / name).is_file():

@@ -134,7 +134,8 @@ def _exclusive(path: Path) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise DeadlineExceededError(
-                        f"another process has been fetching jars for {_LOCK_WAIT:.0f} s (it holds {path}): end it and try again"
+                        f"another process has been fetching jars for {_LOCK_WAIT:.0f} s (it holds {path}): end it "
+                        "and try again"
                     ) from None
                 time.sleep(0.1)
         yield
@@ -166,12 +167,13 @@ def _fetch(jars: Sequence[Jar], folder: Path, progress: Progress) -> None:
 
 
 def _mirrors() -> dict[str, str] | None:
-    """The repositories of the user's own jgo settings, which come before the default one."""
+    """The repositories of the user's own jgo settings, before the default one; one called ``central`` replaces it."""
     from jgo.config import GlobalSettings
     from jgo.maven import MavenContext
 
     own = dict(GlobalSettings.load().repositories or {})
-    return {**own, **MavenContext().remote_repos} if own else None
+    others = {name: url for name, url in MavenContext().remote_repos.items() if name not in own}
+    return {**own, **others} if own else None
 
 
 def _fetch_one(maven: Any, jar: Jar, folder: Path) -> None:

@@ -1,8 +1,8 @@
 """The process between the user's program and the nodes; it sees to it that nothing outlives the program.
 
-It is started in a session of its own, so Ctrl-C in the terminal reaches the program only, which then stops the nodes in
-order. Requests and answers are JSON lines on standard input and output. When standard input ends, or the program is gone
-(``kill -9`` included), it stops everything and exits; should it be killed itself, the kernel kills its processes
+It is started in a session of its own, so Ctrl-C in the terminal reaches the program only, which then stops the nodes
+in order. Requests and answers are JSON lines on standard input and output. When standard input ends, or the program is
+gone (``kill -9`` included), it stops everything and exits; should it be killed itself, the kernel kills its processes
 (PR_SET_PDEATHSIG, which counts on the thread that started them: this program has only one).
 
 Uses the standard library only and is run as a file, without the package and without site-packages: it starts in 30 ms.
@@ -120,7 +120,7 @@ class Supervisor:
     def _end(self) -> None:
         """Stops everything: what was started last (agents) first, then the rest (nodes) together."""
         agents = [name for name in self._order if name.startswith("agent")]
-        self.do_stop(agents, 3.0)
+        self.do_stop(agents, 6.0)  # an agent stops its tasks first
         self.do_stop([name for name in self._order if name not in agents], 5.0)
         if self._remove:
             shutil.rmtree(self._remove, ignore_errors=True)

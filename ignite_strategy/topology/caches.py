@@ -276,10 +276,14 @@ def _mode(client: Any, name: str) -> str:
 
 def sql(client: Any, text: str, args: Sequence[Any] = (), *, schema: str = "PUBLIC") -> SqlResult:
     """Runs one SQL statement; ``?`` in it stands for an argument."""
-    with _translated(_where(client), f"running {text[:60]!r}"):
-        with client.sql(text, query_args=list(args), include_field_names=True, schema=schema) as cursor:
-            columns = next(cursor, [])
-            return SqlResult([str(column) for column in columns], [list(row) for row in cursor])
+    doing = f"running {text[:60]!r}"
+    with _translated(_where(client), doing), _query(client, text, args, schema) as cursor:
+        columns: list[Any] = next(cursor, [])
+        return SqlResult([str(column) for column in columns], [list(row) for row in cursor])
+
+
+def _query(client: Any, text: str, args: Sequence[Any], schema: str) -> Any:
+    return client.sql(text, query_args=list(args), include_field_names=True, schema=schema)
 
 
 def template_bean(partitions: int) -> str:
@@ -401,8 +405,8 @@ def _check_partitions(client: Any, name: str, expected: int) -> None:
     found = sum(len(parts) for parts in partition_map(client, name).values())
     if found != expected:
         raise PreconditionError(
-            f"{_where(client)}: cache {name} has {found} partitions and not {expected}: drop it and create it again, or "
-            "look at the templates in the nodes' configuration"
+            f"{_where(client)}: cache {name} has {found} partitions and not {expected}: drop it and create it again, "
+            "or look at the templates in the nodes' configuration"
         )
 
 

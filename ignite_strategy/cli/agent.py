@@ -1,0 +1,38 @@
+"""``ignite-strategy agent``."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Optional
+
+import typer
+
+__all__ = ["app"]
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+@app.command()
+def agent(
+    node: str = typer.Option("localhost:10800", metavar="HOST:PORT", help="The Ignite node of this host."),
+    folder: Optional[Path] = typer.Option(None, help="Where logs go."),
+    advertise: Optional[str] = typer.Option(
+        None, metavar="HOST", help="The address under which tasks are reached, if the node's own do not do."
+    ),
+    die_with: Optional[int] = typer.Option(
+        None, hidden=True, metavar="PID", help="End with this parent process."
+    ),
+) -> None:
+    """Run TensorFlow tasks beside one Ignite node, for whoever starts a job.
+
+    Runs until SIGTERM or Ctrl-C, which end its tasks too. When the node goes, its tasks are stopped and the agent waits
+    for it to come back.
+
+    \b
+      ignite-strategy agent --node localhost:10800
+    """  # noqa: D301
+    from ignite_strategy.runtime.agent import serve
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s agent: %(message)s")
+    serve(node, folder, advertise, die_with)

@@ -1,0 +1,107 @@
+"""The command that holds all others, and what becomes of an error."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any, NamedTuple
+
+import typer
+import typer.core
+import typer.main
+
+from ignite_strategy import __version__
+from ignite_strategy.errors import IgniteStrategyError
+
+__all__ = ["run"]
+
+
+class _Entry(NamedTuple):
+    module: str
+    summary: str
+
+
+# The summaries are here, not in the modules, so that --help imports none of them.
+_COMMANDS = {
+    "local": _Entry("ignite_strategy.cli.local", "An Ignite cluster on this host: up, down, status, sql."),
+    "agent": _Entry("ignite_strategy.cli.agent", "Run TensorFlow tasks beside one Ignite node."),
+}
+
+_HELP = """TensorFlow training inside an Apache Ignite cluster.
+
+Try it on this host:
+
+\b
+  ignite-strategy local up --nodes 2    two real Ignite nodes, until Ctrl-C
+  ignite-strategy local status          what runs, in another terminal
+
+Beside each node of a real cluster:
+
+\b
+  ignite-strategy agent --node localhost:10800
+"""
+
+
+class _Lazy(typer.core.TyperGroup):
+    """Imports a command when it is called."""
+
+    _describing = False
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """All names, in the order of the table."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command, or while help is printed a stand-in that has its summary only."""
+        entry = _COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        if self._describing:
+            return typer.core.TyperCommand(cmd_name, help=entry.summary)
+        command = typer.main.get_command(importlib.import_module(entry.module).app)
+        command.name = cmd_name
+        return command
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Prints the help."""
+        self._describing = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._describing = False
+
+
+app = typer.Typer(
+    cls=_Lazy,
+    help=_HELP,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"ignite-strategy {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Print the version and exit."
+    ),
+) -> None:
+    pass
+
+
+def run() -> None:
+    """Runs the command line. An error of ours is one message and exit code 1, Ctrl-C is 130, wrong usage 2."""
+    try:
+        app(prog_name="ignite-strategy")
+    except IgniteStrategyError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
