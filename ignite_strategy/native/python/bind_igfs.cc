@@ -1,7 +1,189 @@
+// igfs for Python without TensorFlow: paths and bytes in, values out; no Python lock is held while the network is busy.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "native/igfs/copy.h"
+#include "native/igfs/file_reader.h"
+#include "native/igfs/file_writer.h"
+#include "native/igfs/path.h"
+#include "native/igfs/target.h"
+#include "native/igfs/tree.h"
 #include "native/python/bindings.h"
 
-namespace ignite_strategy {
+namespace nb = nanobind;
 
-void BindIgfs(nanobind::module_& module) {}
+namespace ignite_strategy {
+namespace {
+
+// Runs `body(wait)` without Python's lock.
+template <typename Body>
+auto Unlocked(Body body) -> decltype(body(std::declval<const Wait&>())) {
+  const Wait wait = PythonWait();
+  const nb::gil_scoped_release unlocked;
+  try {
+    return body(wait);
+  } catch (const Error& error) {
+    throw igfs::Store::Outward(error);
+  }
+}
+
+class PythonReader {
+ public:
+  explicit PythonReader(std::unique_ptr<igfs::FileReader> reader) : reader_(std::move(reader)) {}
+
+  nb::bytes ReadAt(std::uint64_t offset, std::size_t size) {
+    // A read beyond the end costs no memory; a file that has grown meanwhile is read on by the next call.
+    const std::uint64_t known = std::max(reader_->size(), offset);
+    std::string data(static_cast<std::size_t>(std::min<std::uint64_t>(size, known - offset + kLookAhead)), '\0');
+    data.resize(Unlocked([&](const Wait& wait) { return reader_->Read(offset, data.size(), data.data(), wait); }));
+    return nb::bytes(data.data(), data.size());
+  }
+  std::uint64_t size() const { return reader_->size(); }
+
+ private:
+  static constexpr std::uint64_t kLookAhead = 1 << 16;
+  std::unique_ptr<igfs::FileReader> reader_;
+};
+
+class PythonWriter {
+ public:
+  explicit PythonWriter(std::unique_ptr<igfs::FileWriter> writer) : writer_(std::move(writer)) {}
+
+  void Write(const nb::bytes& data) {
+    Unlocked([&](const Wait& wait) { writer_->Append(data.c_str(), data.size(), wait); });
+  }
+  void Flush() {
+    Unlocked([&](const Wait& wait) { writer_->Flush(wait); });
+  }
+  void Close() {
+    Unlocked([&](const Wait& wait) { writer_->Close(wait); });
+  }
+  // What was not published is dropped.
+  void Abandon() {
+    Unlocked([&](const Wait&) { writer_->Abandon(); });
+  }
+  std::uint64_t Tell() const { return writer_->Tell(); }
+
+ private:
+  std::unique_ptr<igfs::FileWriter> writer_;
+};
+
+nb::dict StatusDict(const igfs::Status& status) {
+  nb::dict dict;
+  dict["is_directory"] = status.is_directory;
+  dict["size"] = status.size;
+  dict["mtime"] = static_cast<double>(status.mtime) / 1e9;
+  return dict;
+}
+
+igfs::Mode ParseMode(const std::string& mode) {
+  if (mode == "w") return igfs::Mode::kReplace;
+  if (mode == "a") return igfs::Mode::kAppend;
+  if (mode == "x") return igfs::Mode::kExclusive;
+  throw Error(Code::kInvalidArgument, "mode '" + mode + "' is none of w, a and x");
+}
+
+class PythonFileSystem {
+ public:
+  PythonFileSystem(const std::optional<std::string>& host, std::optional<std::int64_t> port,
+                   const std::optional<std::string>& name) {
+    igfs::Location location;
+    location.host = host.value_or("");
+    location.file_system = name.value_or("");
+    if (port && (*port < 1 || *port > 65535)) {
+      throw Error(Code::kInvalidArgument, "port " + std::to_string(*port) + " is not between 1 and 65535");
+    }
+    if (port && location.host.empty()) location.host = "localhost";
+    if (port) location.port = static_cast<std::uint16_t>(*port);
+    tree_ = igfs::Tree::Mount(igfs::ResolveTarget(location));
+  }
+
+  nb::dict Stat(const std::string& path) {
+    return StatusDict(Unlocked([&](const Wait& wait) { return tree_->GetStatus(igfs::ParsePath(path), wait); }));
+  }
+  nb::list List(const std::string& path) {
+    const auto children = Unlocked([&](const Wait& wait) { return tree_->List(igfs::ParsePath(path), wait); });
+    nb::list list;
+    for (const auto& [name, status] : children) list.append(nb::make_tuple(name, StatusDict(status)));
+    return list;
+  }
+  void MakeDirectory(const std::string& path) {
+    Unlocked([&](const Wait& wait) { tree_->MakeDirectory(igfs::ParsePath(path), wait); });
+  }
+  void MakeDirectories(const std::string& path) {
+    Unlocked([&](const Wait& wait) { tree_->MakeDirectories(igfs::ParsePath(path), wait); });
+  }
+  void RemoveFile(const std::string& path) {
+    Unlocked([&](const Wait& wait) { tree_->RemoveFile(igfs::ParsePath(path), wait); });
+  }
+  void RemoveDirectory(const std::string& path) {
+    Unlocked([&](const Wait& wait) { tree_->RemoveDirectory(igfs::ParsePath(path), wait); });
+  }
+  void RemoveTree(const std::string& path) {
+    Unlocked([&](const Wait& wait) { tree_->RemoveTree(igfs::ParsePath(path), wait); });
+  }
+  void Rename(const std::string& source, const std::string& target) {
+    Unlocked([&](const Wait& wait) { tree_->Rename(igfs::ParsePath(source), igfs::ParsePath(target), wait); });
+  }
+  void Copy(const std::string& source, const std::string& target) {
+    Unlocked([&](const Wait& wait) {
+      igfs::CopyFile(tree_, igfs::ParsePath(source), tree_, igfs::ParsePath(target), wait);
+    });
+  }
+  std::unique_ptr<PythonReader> OpenRead(const std::string& path) {
+    return std::make_unique<PythonReader>(
+        Unlocked([&](const Wait& wait) { return igfs::FileReader::Open(tree_, igfs::ParsePath(path), wait); }));
+  }
+  std::unique_ptr<PythonWriter> OpenWrite(const std::string& path, const std::string& mode) {
+    const igfs::Mode parsed = ParseMode(mode);
+    return std::make_unique<PythonWriter>(
+        Unlocked([&](const Wait& wait) { return igfs::FileWriter::Open(tree_, igfs::ParsePath(path), parsed, wait); }));
+  }
+  std::string target() const { return tree_->store().target().ToString(); }
+
+ private:
+  std::shared_ptr<igfs::Tree> tree_;
+};
+
+}  // namespace
+
+void BindIgfs(nb::module_& module) {
+  nb::class_<PythonReader>(module, "FileReader", "A file of igfs that is open for reading.")
+      .def("read_at", &PythonReader::ReadAt, nb::arg("offset"), nb::arg("size"),
+           "What there is of these bytes; less than `size` only at the end of the file.")
+      .def_prop_ro("size", &PythonReader::size);
+  nb::class_<PythonWriter>(module, "FileWriter", "A file of igfs that is open for writing.")
+      .def("write", &PythonWriter::Write, nb::arg("data"))
+      .def("flush", &PythonWriter::Flush, "Publishes everything written so far.")
+      .def("close", &PythonWriter::Close, "Publishes the rest.")
+      .def("abandon", &PythonWriter::Abandon, "Closes without publishing what was not published yet.")
+      .def("tell", &PythonWriter::Tell);
+  nb::class_<PythonFileSystem>(module, "FileSystem", "One file system on the caches of an Ignite cluster.")
+      .def(nb::init<const std::optional<std::string>&, std::optional<std::int64_t>,
+                    const std::optional<std::string>&>(),
+           nb::arg("host") = nb::none(), nb::arg("port") = nb::none(), nb::arg("name") = nb::none())
+      .def("stat", &PythonFileSystem::Stat, nb::arg("path"))
+      .def("list", &PythonFileSystem::List, nb::arg("path"))
+      .def("mkdir", &PythonFileSystem::MakeDirectory, nb::arg("path"))
+      .def("makedirs", &PythonFileSystem::MakeDirectories, nb::arg("path"))
+      .def("remove", &PythonFileSystem::RemoveFile, nb::arg("path"))
+      .def("rmdir", &PythonFileSystem::RemoveDirectory, nb::arg("path"))
+      .def("rmtree", &PythonFileSystem::RemoveTree, nb::arg("path"))
+      .def("rename", &PythonFileSystem::Rename, nb::arg("source"), nb::arg("target"))
+      .def("copy", &PythonFileSystem::Copy, nb::arg("source"), nb::arg("target"))
+      .def("open_read", &PythonFileSystem::OpenRead, nb::arg("path"))
+      .def("open_write", &PythonFileSystem::OpenWrite, nb::arg("path"), nb::arg("mode") = "w")
+      .def_prop_ro("target", &PythonFileSystem::target, "FILE_SYSTEM@host:port,...");
+  module.def("set_default_endpoints", &igfs::SetDefaultEndpoints, nb::arg("addresses"),
+             "The addresses for igfs paths and file systems that name no host: host:port,host:port, or nothing.");
+}
 
 }  // namespace ignite_strategy

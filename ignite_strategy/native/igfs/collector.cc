@@ -1,0 +1,106 @@
+#include "native/igfs/collector.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "native/igfs/transaction.h"
+
+namespace ignite_strategy {
+namespace igfs {
+namespace {
+
+// What one step may do, so that the call which it rides on stays quick.
+constexpr std::uint64_t kBlocksPerStep = 1024;
+constexpr int kItemsPerStep = 16;
+constexpr Millis kStepLimit{2000};
+constexpr Millis kRetry{30'000};
+// Beyond this, further records wait for another listing.
+constexpr std::size_t kMaxItems = 100'000;
+
+}  // namespace
+
+Collector::Collector(Store& store, RemoveDoomed remove_doomed)
+    : store_(store), remove_doomed_(std::move(remove_doomed)) {}
+
+void Collector::Notice(const Key& key, const Record& record) {
+  if (record.kind != Kind::kTrash && record.kind != Kind::kWriting && record.kind != Kind::kDoomed) return;
+  const bool writing = record.kind == Kind::kWriting;
+  const Millis patience = writing ? store_.options().writer_lease : store_.options().grace;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto known = items_.find(key);
+  if (known != items_.end()) {
+    if (known->second.record.id == record.id) return;  // seen before, and unchanged
+    known->second = Item{record, Clock::now() + patience};
+  } else if (items_.size() < kMaxItems) {
+    items_.emplace(key, Item{record, Clock::now() + patience});
+  }
+}
+
+std::optional<std::pair<Key, Record>> Collector::TakeDue() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto now = Clock::now();
+  const auto due =
+      std::find_if(items_.begin(), items_.end(), [&](const auto& item) { return item.second.due <= now; });
+  if (due == items_.end()) return std::nullopt;
+  std::pair<Key, Record> taken(due->first, std::move(due->second.record));
+  items_.erase(due);
+  return taken;
+}
+
+void Collector::Again(const Key& key, const Record& record, Millis after) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  items_[key] = Item{record, Clock::now() + after};
+}
+
+void Collector::Step(const Wait& wait) noexcept {
+  std::uint64_t budget = kBlocksPerStep;
+  for (int items = 0; items < kItemsPerStep && budget > 0; ++items) {
+    const auto due = TakeDue();
+    if (!due) return;
+    try {
+      Work(due->first, due->second, &budget, wait.Within(kStepLimit));
+    } catch (const std::exception&) {
+      Again(due->first, due->second, kRetry);
+      return;
+    }
+  }
+}
+
+void Collector::Work(const Key& key, Record record, std::uint64_t* budget, const Wait& wait) {
+  if (record.kind == Kind::kTrash) return CollectTrash(key, std::move(record), budget, wait);
+  if (record.kind == Kind::kWriting) return BuryWriter(key, record, budget, wait);
+  remove_doomed_(key, record.id, wait);
+}
+
+void Collector::CollectTrash(const Key& key, Record record, std::uint64_t* budget, const Wait& wait) {
+  while (!record.blocks.empty()) {
+    BlockRange& range = record.blocks.back();
+    const std::uint64_t end = std::min(range.end, range.first + *budget);
+    store_.RemoveBlocks({range.content, range.first, end}, wait);
+    *budget -= end - range.first;
+    range.first = end;
+    if (range.first == range.end) record.blocks.pop_back();
+    if (*budget == 0 && !record.blocks.empty()) return Again(key, record, Millis(0));
+  }
+  store_.Remove(key, wait);
+}
+
+// Turns the record of a dead writer into trash, in one step: should the writer be alive after all, its next publishing
+// notices that its blocks are gone, and fails.
+void Collector::BuryWriter(const Key& key, const Record& record, std::uint64_t* budget, const Wait& wait) {
+  const Key trash_key = SpecialKey(key.parent, 't', NewId());
+  Record trash = record;
+  trash.kind = Kind::kTrash;
+  bool buried = false;
+  Transact(store_, "collecting what a dead writer left", wait, [&](Transaction& transaction) {
+    const auto now = transaction.Get(key);
+    buried = now && now->id == record.id;
+    if (!buried) return;
+    transaction.Put(trash_key, trash);
+    transaction.Remove(key);
+  });
+  if (buried) CollectTrash(trash_key, std::move(trash), budget, wait);
+}
+
+}  // namespace igfs
+}  // namespace ignite_strategy

@@ -1,0 +1,53 @@
+// Frees blocks that no file refers to any more, in small steps beside ordinary calls.
+//
+// Nothing is decided by comparing the clocks of two hosts: a record is acted upon when this process has seen it
+// unchanged for as long as the rule says, by its own steady clock. What this process threw away itself it has seen
+// from the start; what others left behind it sees in listings.
+#ifndef IGNITE_STRATEGY_NATIVE_IGFS_COLLECTOR_H_
+#define IGNITE_STRATEGY_NATIVE_IGFS_COLLECTOR_H_
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "native/igfs/records.h"
+#include "native/igfs/store.h"
+
+namespace ignite_strategy {
+namespace igfs {
+
+// Thread-safe.
+class Collector {
+ public:
+  // `remove_doomed` removes a directory's content and then its kDoomed record.
+  using RemoveDoomed = std::function<void(const Key&, Id, const Wait&)>;
+  Collector(Store& store, RemoveDoomed remove_doomed);
+
+  // Notes a bookkeeping record: kTrash, kWriting or kDoomed. Others are ignored.
+  void Notice(const Key& key, const Record& record);
+  // Works on what is due, for a bounded number of blocks. Never throws: a later call goes on.
+  void Step(const Wait& wait) noexcept;
+
+ private:
+  struct Item {
+    Record record;
+    Clock::time_point due;
+  };
+
+  std::optional<std::pair<Key, Record>> TakeDue();
+  void Work(const Key& key, Record record, std::uint64_t* budget, const Wait& wait);
+  void CollectTrash(const Key& key, Record record, std::uint64_t* budget, const Wait& wait);
+  void BuryWriter(const Key& key, const Record& record, std::uint64_t* budget, const Wait& wait);
+  void Again(const Key& key, const Record& record, Millis after);
+
+  Store& store_;
+  const RemoveDoomed remove_doomed_;
+  std::mutex mutex_;
+  std::map<Key, Item> items_;
+};
+
+}  // namespace igfs
+}  // namespace ignite_strategy
+
+#endif  // IGNITE_STRATEGY_NATIVE_IGFS_COLLECTOR_H_

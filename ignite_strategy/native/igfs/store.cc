@@ -1,0 +1,273 @@
+#include "native/igfs/store.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace ignite_strategy {
+namespace igfs {
+namespace {
+
+namespace op {
+constexpr std::int16_t kGet = 1000, kPut = 1001, kPutIfAbsent = 1002, kRemoveKey = 1016, kRemoveKeys = 1018, kGetOrCreateWithConfiguration = 1054,
+                       kPartitions = 1101, kScan = 2000, kScanPage = 2001, kPutBinaryType = 3003;
+}  // namespace op
+
+// Properties of a cache configuration, and their values.
+namespace property {
+constexpr std::int16_t kName = 0, kMode = 1, kAtomicity = 2, kBackups = 3, kWriteSync = 4, kKeys = 401, kLoss = 404;
+constexpr std::int32_t kPartitioned = 2, kTransactional = 0, kAtomic = 1, kFullSync = 0, kReadWriteSafe = 2;
+}  // namespace property
+
+constexpr std::uint8_t kInTransaction = 2;
+constexpr std::int32_t kScanPageRows = 1024;
+constexpr std::uint64_t kBlocksPerRemoval = 256;
+constexpr std::int32_t kMaxPartitions = 65000;  // Ignite's own limit
+
+Writer Prefix(std::int32_t cache) {
+  Writer writer;
+  writer.Put(cache).Put<std::uint8_t>(0);
+  return writer;
+}
+
+// Ends a cursor that is not read to its end; errors do not matter, the server drops it with the connection.
+void AbandonCursor(Connection& connection, std::int64_t cursor, const Wait& wait) noexcept {
+  try {
+    Writer close;
+    close.Put(cursor);
+    connection.Call(0, close, "closing a cursor", wait);
+  } catch (const Error&) {
+  }
+}
+
+}  // namespace
+
+Store::Store(Target target)
+    : target_(std::move(target)),
+      tree_("igfs-" + target_.file_system + "-tree"),
+      blocks_("igfs-" + target_.file_system + "-blocks"),
+      tree_id_(JavaHash(tree_)),
+      blocks_id_(JavaHash(blocks_)) {}
+
+Lease Store::ConnectTo(const Endpoint& endpoint, const Wait& wait, bool fresh) {
+  Pool& pool = Pool::Process();
+  Lease lease = fresh ? pool.Open(endpoint, timeouts_, wait) : pool.Acquire(endpoint, timeouts_, wait);
+  if (!lease->version().AtLeast(1, 5)) {
+    throw Error(Code::kFailedPrecondition,
+                endpoint.ToString() + " speaks version " + lease->version().ToString() +
+                    " of the thin client protocol: igfs on caches needs its transactions, that is Ignite >= 2.8");
+  }
+  return lease;
+}
+
+Lease Store::Connect(const Wait& wait, bool fresh) {
+  const std::size_t first = preferred_, count = target_.endpoints.size();
+  for (std::size_t i = 0;; ++i) {
+    const std::size_t at = (first + i) % count;
+    try {
+      Lease lease = ConnectTo(target_.endpoints[at], wait, fresh);
+      preferred_ = at;
+      return lease;
+    } catch (const Error& error) {
+      const bool absent = error.code() == Code::kUnavailable || error.code() == Code::kDeadlineExceeded;
+      if (!absent || i + 1 >= count) throw;
+      if (Clock::now() >= wait.deadline) throw;
+    }
+  }
+}
+
+Error Store::Outward(const Error& error) {
+  const bool known = error.code() == Code::kPermissionDenied || error.code() == Code::kUnauthenticated ||
+                     error.code() == Code::kResourceExhausted || error.code() == Code::kUnimplemented;
+  if (error.server_status() == 0 || known) return error;
+  return Error(Code::kUnavailable, error.message(), error.server_status());
+}
+
+void Store::PutTreePrefix(Writer& writer, std::optional<std::int32_t> transaction) const {
+  writer.Put(tree_id_).Put<std::uint8_t>(transaction ? kInTransaction : 0);
+  if (transaction) writer.Put(*transaction);
+}
+
+void Store::PutBlocksPrefix(Writer& writer) const { writer.Put(blocks_id_).Put<std::uint8_t>(0); }
+
+std::vector<std::optional<Record>> Store::Get(const std::vector<Key>& keys, const Wait& wait) {
+  return Run(wait, [&](Connection& connection) {
+    const Wait limited = wait.Within(timeouts_.request);
+    std::map<std::int64_t, std::size_t> asked;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      Writer request = Prefix(tree_id_);
+      PutKey(request, keys[i]);
+      asked[connection.Send(op::kGet, request, limited)] = i;
+    }
+    std::vector<std::optional<Record>> records(keys.size());
+    std::optional<Error> failure;
+    while (!asked.empty()) {  // reads every answer, so that the connection stays usable after an error
+      const Response response = connection.Receive(limited);
+      const auto answered = asked.find(response.request_id);
+      if (answered == asked.end()) throw Error(Code::kDataLoss, "an answer to a request that was not made");
+      if (response.status != 0) {
+        failure = connection.ServerError(response, "reading " + target_.ToString());
+      } else {
+        Reader payload = response.payload();
+        records[answered->second] = GetRecord(payload);
+      }
+      asked.erase(answered);
+    }
+    if (failure) throw *failure;
+    return records;
+  });
+}
+
+std::int32_t Store::Partitions(Connection& connection, const Wait& wait) {
+  Writer request;
+  if (connection.Has(static_cast<Feature>(13))) request.PutBool(false);
+  request.Put<std::int32_t>(1).Put(tree_id_);
+  const Response response = connection.Call(op::kPartitions, request, "locating " + tree_, wait);
+  Reader reader = response.payload();
+  reader.Skip(12);  // topology version
+  std::int32_t partitions = 0;
+  for (std::size_t groups = reader.Count(5); groups > 0; --groups) {
+    const bool applicable = reader.GetBool();
+    for (std::size_t caches = reader.Count(4); caches > 0; --caches) {
+      reader.Skip(4);
+      if (applicable) reader.Skip(8 * reader.Count(8));
+    }
+    if (!applicable) continue;
+    for (std::size_t nodes = reader.Count(5); nodes > 0; --nodes) {
+      reader.TypedUuid();
+      for (std::size_t n = reader.Count(4); n > 0; --n) partitions = std::max(partitions, reader.Get<std::int32_t>() + 1);
+    }
+  }
+  // None: no such cache, or one whose partitions the server does not tell (REPLICATED). Then all of it is scanned.
+  return partitions > kMaxPartitions ? 0 : partitions;
+}
+
+void Store::Scan(Id parent, const std::function<bool(Key&&, Record&&)>& found, const Wait& wait) {
+  Run(wait, [&](Connection& connection) {
+    const std::int32_t known = partitions_;
+    if (known > 0 && ScanPartition(connection, parent, known, found, wait)) return;
+    // A directory's header is in its partition: the cache was created anew, with another number of partitions.
+    partitions_ = Partitions(connection, wait);
+    ScanPartition(connection, parent, partitions_, found, wait);
+  });
+}
+
+// Returns whether the header of `parent` was among what was found, or `found` had enough.
+bool Store::ScanPartition(Connection& connection, Id parent, std::int32_t partitions,
+                          const std::function<bool(Key&&, Record&&)>& found, const Wait& wait) {
+  const std::string doing = "listing " + target_.ToString();
+  Writer request = Prefix(tree_id_);
+  request.PutNull().Put(kScanPageRows).Put(partitions > 0 ? PartitionOf(parent, partitions) : -1).PutBool(false);
+  Response response = connection.Call(op::kScan, request, doing, wait);
+  Reader page = response.payload();
+  const auto cursor = page.Get<std::int64_t>();
+  bool header = false;
+  for (;;) {
+    bool more = true;
+    try {
+      for (std::size_t rows = page.Count(2); rows > 0 && more; --rows) {
+        Key key = GetKey(page);
+        auto record = GetRecord(page);
+        header = header || key == HeaderKey(parent);
+        more = !record || found(std::move(key), std::move(*record));
+      }
+    } catch (...) {
+      AbandonCursor(connection, cursor, wait);
+      throw;
+    }
+    if (!more) {
+      AbandonCursor(connection, cursor, wait);
+      return true;
+    }
+    if (!page.GetBool()) return header;
+    Writer next;
+    next.Put(cursor);
+    response = connection.Call(op::kScanPage, next, doing, wait);
+    page = response.payload();
+  }
+}
+
+void Store::Put(const Key& key, const Record& record, const Wait& wait) {
+  Writer request = Prefix(tree_id_);
+  PutKey(request, key);
+  PutRecord(request, record);
+  Run(wait, [&](Connection& connection) { connection.Call(op::kPut, request, "writing " + target_.ToString(), wait); });
+}
+
+void Store::Remove(const Key& key, const Wait& wait) {
+  Writer request = Prefix(tree_id_);
+  PutKey(request, key);
+  Run(wait, [&](Connection& connection) {
+    connection.Call(op::kRemoveKey, request, "removing from " + target_.ToString(), wait);
+  });
+}
+
+void Store::RemoveBlocks(const BlockRange& range, const Wait& wait) {
+  for (std::uint64_t first = range.first; first < range.end; first += kBlocksPerRemoval) {
+    const std::uint64_t end = std::min(range.end, first + kBlocksPerRemoval);
+    Writer request = Prefix(blocks_id_);
+    request.Put<std::int32_t>(static_cast<std::int32_t>(end - first));
+    for (std::uint64_t index = first; index < end; ++index) PutBlockKey(request, range.content, index);
+    Run(wait, [&](Connection& connection) {
+      connection.Call(op::kRemoveKeys, request, "removing blocks of " + target_.ToString(),
+                      wait.Within(timeouts_.request));
+    });
+  }
+}
+
+void Store::CreateCache(Connection& connection, const std::string& name, bool transactional, const Wait& wait) {
+  Writer body;
+  body.Put<std::int16_t>(transactional ? 7 : 6);
+  body.Put(property::kName).PutTypedString(name);
+  const auto number = [&](std::int16_t code, std::int32_t value) { body.Put(code).Put(value); };
+  number(property::kMode, property::kPartitioned);
+  number(property::kAtomicity, transactional ? property::kTransactional : property::kAtomic);
+  number(property::kBackups, options().backups);
+  number(property::kWriteSync, property::kFullSync);
+  number(property::kLoss, property::kReadWriteSafe);
+  if (transactional) {
+    body.Put(property::kKeys).Put<std::int32_t>(1).PutTypedString(kKeyType).PutTypedString(kAffinityField);
+  }
+  Writer request;
+  request.Put<std::int32_t>(static_cast<std::int32_t>(body.size())).PutBytes(body.bytes().data(), body.size());
+  connection.Call(op::kGetOrCreateWithConfiguration, request, "creating the cache " + name, wait);
+}
+
+void Store::CheckFormat(Connection& connection, const Wait& wait) {
+  Record format;
+  format.kind = Kind::kFormat;
+  format.id = kFormatVersion;
+  Record root;
+  root.kind = Kind::kHeader;
+  for (const auto& [key, record] : {std::pair(Key{kSystem, "format"}, format), std::pair(HeaderKey(kRoot), root)}) {
+    Writer request = Prefix(tree_id_);
+    PutKey(request, key);
+    PutRecord(request, record);
+    connection.Call(op::kPutIfAbsent, request, "creating the file system " + target_.ToString(), wait);
+  }
+  Writer request = Prefix(tree_id_);
+  PutKey(request, Key{kSystem, "format"});
+  const Response response = connection.Call(op::kGet, request, "opening the file system " + target_.ToString(), wait);
+  Reader payload = response.payload();
+  const auto present = GetRecord(payload);
+  if (!present || present->kind != Kind::kFormat || present->id != kFormatVersion) {
+    throw Error(Code::kFailedPrecondition, target_.ToString() + ": the cache " + tree_ +
+                                               " holds a file system of another version of ignite_strategy");
+  }
+}
+
+void Store::Create(const Wait& wait, bool again) {
+  if (created_ && !again) return;
+  Run(wait, [&](Connection& connection) {
+    // Creating a cache waits for an exchange of all nodes, which on a busy cluster takes longer than a request does.
+    const Wait limited = wait.Within(2 * timeouts_.request);
+    connection.Call(op::kPutBinaryType, KeyTypeMetadata(), "registering the key type of igfs", limited);
+    CreateCache(connection, tree_, true, limited);
+    CreateCache(connection, blocks_, false, limited);
+    CheckFormat(connection, limited);
+  });
+  created_ = true;
+}
+
+}  // namespace igfs
+}  // namespace ignite_strategy

@@ -1,0 +1,102 @@
+#include "native/igfs/target.h"
+
+#include <cstdlib>
+#include <limits>
+#include <mutex>
+#include <utility>
+
+#include "native/wire/environment.h"
+
+namespace ignite_strategy {
+namespace igfs {
+namespace {
+
+constexpr std::uint16_t kDefaultPort = 10800;
+// A block must fit a frame with room to spare, and a file of small blocks pays a request for each.
+constexpr std::int64_t kMinBlockSize = 4 * 1024;
+constexpr std::int64_t kMaxBlockSize = 64 * 1024 * 1024;
+
+std::mutex default_endpoints_mutex;
+std::vector<Endpoint>& DefaultEndpoints() {
+  static auto* endpoints = new std::vector<Endpoint>();  // never destroyed: files may be closed at exit
+  return *endpoints;
+}
+
+std::int64_t Number(const char* variable, std::int64_t fallback, std::int64_t least, std::int64_t most) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr || *text == '\0') return fallback;
+  char* end = nullptr;
+  const long long value = std::strtoll(text, &end, 10);
+  if (*end != '\0' || value < least || value > most) {
+    throw Error(Code::kInvalidArgument, std::string(variable) + "=" + text + " is not a whole number between " +
+                                            std::to_string(least) + " and " + std::to_string(most));
+  }
+  return value;
+}
+
+Options ReadOptions() {
+  constexpr std::int64_t kYear = 31'536'000;
+  Options options;
+  options.block_size = static_cast<std::uint32_t>(
+      Number("IGFS_BLOCK_SIZE", options.block_size, kMinBlockSize, kMaxBlockSize));
+  options.backups = static_cast<std::int32_t>(Number("IGFS_BACKUPS", options.backups, 0, 16));
+  options.grace = Millis(1000 * Number("IGFS_GRACE_SECONDS", options.grace.count() / 1000, 0, kYear));
+  options.writer_lease =
+      Millis(1000 * Number("IGFS_WRITER_LEASE_SECONDS", options.writer_lease.count() / 1000, 1, kYear));
+  return options;
+}
+
+}  // namespace
+
+std::string Target::ToString() const {
+  std::string text = file_system + "@";
+  for (std::size_t i = 0; i < endpoints.size(); ++i) text += (i ? "," : "") + endpoints[i].ToString();
+  return text;
+}
+
+void SetDefaultEndpoints(const std::string& addresses) {
+  std::vector<Endpoint> endpoints;
+  for (std::size_t begin = 0; begin < addresses.size();) {
+    const std::size_t end = std::min(addresses.find(',', begin), addresses.size());
+    const Location location = ParseLocation("igfs://" + addresses.substr(begin, end - begin));
+    if (location.host.empty() || !location.path.empty() || !location.file_system.empty()) {
+      throw Error(Code::kInvalidArgument, "not a list of host:port addresses: '" + addresses + "'");
+    }
+    endpoints.push_back(Endpoint{location.host, location.port.value_or(kDefaultPort)});
+    begin = end + 1;
+  }
+  std::lock_guard<std::mutex> lock(default_endpoints_mutex);
+  DefaultEndpoints() = std::move(endpoints);
+}
+
+Target ResolveTarget(const Location& location) {
+  const FilesystemEnvironment environment = ReadFilesystemEnvironment();
+  Target target;
+  target.options = ReadOptions();
+  target.file_system =
+      !location.file_system.empty() ? location.file_system : environment.name.value_or(kDefaultFileSystem);
+  if (!ValidFileSystemName(target.file_system)) {
+    throw Error(Code::kInvalidArgument, "IGFS_FS_NAME='" + target.file_system +
+                                            "': a file system name has 1 to 64 letters, digits, '_', '-' or '.'");
+  }
+  const std::uint16_t port = location.port.value_or(environment.port.value_or(kDefaultPort));
+  if (!location.host.empty()) {
+    target.endpoints = {Endpoint{location.host, port}};
+  } else if (environment.host || environment.port) {
+    target.endpoints = {Endpoint{environment.host.value_or("localhost"), port}};
+  } else {
+    std::lock_guard<std::mutex> lock(default_endpoints_mutex);
+    target.endpoints = DefaultEndpoints();
+  }
+  if (target.endpoints.empty()) target.endpoints = {Endpoint{"localhost", port}};
+  for (const Endpoint& endpoint : target.endpoints) {
+    if (endpoint.port != kNativeEndpointPort) continue;
+    throw Error(Code::kUnimplemented,
+                endpoint.ToString() + ": port 10500 is the native IGFS endpoint of Ignite <= 2.8.1, which is not "
+                                      "supported yet; use the thin client port (10800) of an Ignite >= 2.8");
+  }
+  return target;
+}
+
+}  // namespace igfs
+}  // namespace ignite_strategy

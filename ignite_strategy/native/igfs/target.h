@@ -1,0 +1,52 @@
+// Which cluster and which file system a URI means, and how that file system is kept there.
+#ifndef IGNITE_STRATEGY_NATIVE_IGFS_TARGET_H_
+#define IGNITE_STRATEGY_NATIVE_IGFS_TARGET_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "native/igfs/path.h"
+#include "native/wire/connection.h"
+
+namespace ignite_strategy {
+namespace igfs {
+
+// The file system that `igfs:///` means, as in the original.
+constexpr char kDefaultFileSystem[] = "default_fs";
+// The port of IGFS's own protocol in Ignite <= 2.8.1.
+constexpr std::uint16_t kNativeEndpointPort = 10500;
+
+// IGFS_BLOCK_SIZE, IGFS_BACKUPS, IGFS_GRACE_SECONDS, IGFS_WRITER_LEASE_SECONDS.
+struct Options {
+  std::uint32_t block_size = 512 * 1024;  // of new files
+  std::int32_t backups = 1;               // of caches created by this process; 1 costs nothing on a single node
+  Millis grace{300'000};                  // how long replaced content stays readable for those who have it open
+  Millis writer_lease{3'600'000};         // a writer with blocks in the cluster and silent for longer counts as dead
+};
+
+struct Target {
+  std::vector<Endpoint> endpoints;  // tried in this order, never empty
+  std::string file_system;
+  Options options;
+
+  // FS@host:port,host:port: identifies the file system within the process and names it in messages.
+  std::string ToString() const;
+  // Whether two URIs mean the same tree.
+  bool SameTree(const Target& other) const {
+    return endpoints == other.endpoints && file_system == other.file_system;
+  }
+};
+
+// The addresses of the innermost open resolver ("" = none), used for URIs and an environment that name no host.
+// Throws Error(kInvalidArgument) for anything but a comma-separated list of host:port.
+void SetDefaultEndpoints(const std::string& addresses);
+
+// What the URI says, else IGFS_HOST, IGFS_PORT and IGFS_FS_NAME, else the default endpoints, else localhost:10800.
+// Throws Error(kUnimplemented) for the port of the native endpoint.
+Target ResolveTarget(const Location& location);
+
+}  // namespace igfs
+}  // namespace ignite_strategy
+
+#endif  // IGNITE_STRATEGY_NATIVE_IGFS_TARGET_H_

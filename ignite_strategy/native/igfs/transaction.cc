@@ -1,0 +1,149 @@
+#include "native/igfs/transaction.h"
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <thread>
+
+namespace ignite_strategy {
+namespace igfs {
+namespace {
+
+namespace op {
+constexpr std::int16_t kGet = 1000, kPut = 1001, kRemove = 1016, kStart = 4000, kEnd = 4001;
+}  // namespace op
+
+constexpr std::uint8_t kOptimistic = 0, kSerializable = 2;
+// After this the server rolls back by itself, should this client vanish without closing its connection.
+constexpr std::int64_t kServerTimeoutMillis = 20'000;
+constexpr Millis kRollbackLimit{500};
+constexpr int kConflictAttempts = 40;
+constexpr int kBrokenAttempts = 4;
+
+// Server errors of a commit that lost against somebody else, or against a change of topology.
+bool IsConflict(const Error& error) {
+  if (error.server_status() == 0) return false;
+  for (const char* sign : {"conflict", "Failed to prepare transaction", "TransactionOptimistic", "rolled back",
+                           "TransactionRollback", "ClusterTopology", "Failed to commit"}) {
+    if (error.message().find(sign) != std::string::npos) return true;
+  }
+  return false;
+}
+
+void Pause(int attempt, const Wait& wait, const char* doing) {
+  thread_local std::minstd_rand random(std::random_device{}());
+  const int most = std::min(64, 1 << std::min(attempt, 6));
+  const Clock::time_point until = Clock::now() + Millis(std::uniform_int_distribution<int>(1, most)(random));
+  while (Clock::now() < until) {
+    if (wait.check) wait.check();
+    std::this_thread::sleep_for(std::min<Millis>(wait.NextSlice(doing), Millis(5)));
+  }
+}
+
+}  // namespace
+
+Transaction::Transaction(const Store& store, Connection& connection, std::string doing, bool repeated,
+                         const Wait& wait)
+    : store_(store),
+      connection_(connection),
+      doing_(std::move(doing)),
+      repeated_(repeated),
+      wait_(wait.Within(connection.timeouts().request)) {
+  Writer request;
+  request.Put(kOptimistic).Put(kSerializable).Put(kServerTimeoutMillis).PutNull();
+  const Response response = connection_.Call(op::kStart, request, doing_, wait_);
+  id_ = response.payload().Get<std::int32_t>();
+  open_ = true;
+}
+
+Transaction::~Transaction() {
+  if (!open_ || connection_.broken() || connection_.outstanding() > 0) return;  // the server rolls back on closing
+  try {
+    End(false, Wait::For(kRollbackLimit));
+  } catch (const Error&) {
+  }
+}
+
+// Sends all requests, then reads all answers: one round trip. The answers are in the order of the requests.
+std::vector<Response> Transaction::Exchange(const std::vector<std::pair<std::int16_t, Writer>>& requests) {
+  std::map<std::int64_t, std::size_t> asked;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    asked[connection_.Send(requests[i].first, requests[i].second, wait_)] = i;
+  }
+  std::vector<Response> responses(requests.size());
+  for (std::size_t left = requests.size(); left > 0; --left) {
+    Response response = connection_.Receive(wait_);
+    const auto answered = asked.find(response.request_id);
+    if (answered == asked.end()) throw Error(Code::kDataLoss, "an answer to a request that was not made");
+    responses[answered->second] = std::move(response);
+  }
+  for (const Response& response : responses) {
+    if (response.status != 0) throw connection_.ServerError(response, doing_);
+  }
+  return responses;
+}
+
+std::vector<std::optional<Record>> Transaction::Get(const std::vector<Key>& keys) {
+  std::vector<std::pair<std::int16_t, Writer>> requests;
+  for (const Key& key : keys) {
+    Writer request;
+    store_.PutTreePrefix(request, id_);
+    PutKey(request, key);
+    requests.emplace_back(op::kGet, std::move(request));
+  }
+  std::vector<std::optional<Record>> records;
+  for (const Response& response : Exchange(requests)) {
+    Reader payload = response.payload();
+    records.push_back(GetRecord(payload));
+  }
+  return records;
+}
+
+void Transaction::Commit() {
+  if (writes_.empty()) return;
+  std::vector<std::pair<std::int16_t, Writer>> requests;
+  for (const auto& [key, record] : writes_) {
+    Writer request;
+    store_.PutTreePrefix(request, id_);
+    PutKey(request, key);
+    if (record) PutRecord(request, *record);
+    requests.emplace_back(record ? op::kPut : op::kRemove, std::move(request));
+  }
+  Exchange(requests);
+  End(true, wait_);
+}
+
+void Transaction::End(bool commit, const Wait& wait) {
+  open_ = false;
+  Writer request;
+  request.Put(id_).PutBool(commit);
+  connection_.Call(op::kEnd, request, doing_, wait);
+}
+
+void Transact(Store& store, const std::string& doing, const Wait& wait,
+              const std::function<void(Transaction&)>& body) {
+  bool repeated = false, created = false;
+  for (int attempt = 1, broken = 0;; ++attempt) {
+    Lease lease = store.Connect(wait, broken > 0);
+    try {
+      Transaction transaction(store, *lease, doing, repeated, wait);
+      body(transaction);
+      transaction.Commit();
+      return;
+    } catch (const Error& error) {
+      if (Store::IsMissingCache(error) && !created) {
+        created = true;  // the cluster was restarted without its caches
+        store.Create(wait, true);
+        continue;
+      }
+      const bool lost = Store::IsBroken(error);
+      if (lost) lease.Discard();
+      if (lost ? ++broken >= kBrokenAttempts : !IsConflict(error) || attempt >= kConflictAttempts) throw;
+      repeated = repeated || lost || error.message().find("conflict") == std::string::npos;
+    }
+    Pause(attempt, wait, doing.c_str());
+  }
+}
+
+}  // namespace igfs
+}  // namespace ignite_strategy
