@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from ignite_strategy.filesystem.registration import install_hook as _install_hook
+
 if TYPE_CHECKING:
     from ignite_strategy.dataset import IgniteDataset as IgniteDataset
     from ignite_strategy.estimator import IgniteStrategy as IgniteStrategy
@@ -43,3 +45,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_EXPORTS})
+
+
+_install_hook()

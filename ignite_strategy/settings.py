@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ __all__ = [
     "Timeouts",
     "default_endpoints",
     "format_endpoint",
+    "on_default_endpoints",
     "parse_endpoint",
     "parse_endpoints",
     "use_default_endpoints",
@@ -95,6 +96,7 @@ def format_endpoint(endpoint: tuple[str, int]) -> str:
 
 _lock = threading.Lock()
 _defaults: list[tuple[Endpoint, ...]] = []
+_listeners: list[Callable[[tuple[Endpoint, ...]], None]] = []
 
 
 def default_endpoints() -> tuple[Endpoint, ...]:
@@ -112,6 +114,7 @@ def use_default_endpoints(endpoints: Sequence[Endpoint]) -> Iterator[None]:
     mine = tuple(endpoints)
     with _lock:
         _defaults.append(mine)
+        _notify()
     try:
         yield
     finally:
@@ -120,3 +123,19 @@ def use_default_endpoints(endpoints: Sequence[Endpoint]) -> Iterator[None]:
                 if _defaults[at] is mine:
                     del _defaults[at]
                     break
+            _notify()
+
+
+def on_default_endpoints(listener: Callable[[tuple[Endpoint, ...]], None]) -> None:
+    """Calls ``listener`` with the default endpoints now and whenever they change.
+
+    For native code that keeps a copy of them. The listener must be quick and must not change them.
+    """
+    with _lock:
+        _listeners.append(listener)
+        listener(_defaults[-1] if _defaults else ())
+
+
+def _notify() -> None:
+    for listener in _listeners:
+        listener(_defaults[-1] if _defaults else ())

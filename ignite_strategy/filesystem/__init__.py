@@ -1,1 +1,33 @@
-"""To be filled."""
+"""``igfs://``: a file system on the caches of an Ignite cluster.
+
+TensorFlow uses it through :func:`register`, which ``import ignite_strategy`` arranges by itself. Programs without
+TensorFlow use :class:`FileSystem`::
+
+    from ignite_strategy.filesystem import FileSystem
+
+    files = FileSystem("ignite-0")
+    files.write("/hello.txt", b"Hello, world!")
+
+A URI has the form ``igfs://[FILE_SYSTEM@]host[:port]/path``. What it leaves out comes from ``IGFS_HOST``, ``IGFS_PORT``
+and ``IGFS_FS_NAME``, else from the open resolver, else it is the file system ``default_fs`` on ``localhost:10800``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ignite_strategy.filesystem.registration import register
+
+if TYPE_CHECKING:
+    from ignite_strategy.filesystem.files import FileStatus as FileStatus
+    from ignite_strategy.filesystem.files import FileSystem as FileSystem
+
+__all__ = ["FileStatus", "FileSystem", "register"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ignite_strategy.filesystem import files
+
+    return getattr(files, name)

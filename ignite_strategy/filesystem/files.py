@@ -1,0 +1,223 @@
+"""Files on Ignite caches for programs without TensorFlow."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, BinaryIO, cast
+
+from ignite_strategy import _core, settings
+from ignite_strategy.errors import InvalidArgumentError, NotFoundError
+
+__all__ = ["FileStatus", "FileSystem"]
+
+_READ_BUFFER = 1 << 20
+
+
+@dataclass(frozen=True)
+class FileStatus:
+    """What is known about a file or directory.
+
+    Attributes:
+      name: The last component of its path, without slashes; empty for the root.
+      is_directory: Whether it is a directory.
+      size: Bytes; 0 for a directory.
+      mtime: When it was last published or created, in seconds since 1970.
+    """
+
+    name: str
+    is_directory: bool
+    size: int
+    mtime: float
+
+
+class FileSystem:
+    """One file system on the caches of an Ignite cluster (Ignite 2.8 or newer).
+
+    Safe to use from several threads. A file changes for others only when it is flushed or closed, in one step; who has
+    a file open goes on reading the version that was there when it was opened.
+
+    Args:
+      host: A node; by default ``IGFS_HOST``, else the open resolver's nodes, else localhost.
+      port: Its thin client port; by default ``IGFS_PORT``, else 10800.
+      name: The file system; by default ``IGFS_FS_NAME``, else ``default_fs``. It is created by the first write.
+
+    Example::
+
+        files = FileSystem("ignite-0")
+        with files.open("/runs/1/notes.txt", "wb") as out:
+            out.write(b"...")
+    """
+
+    def __init__(self, host: str | None = None, port: int | None = None, name: str | None = None) -> None:
+        self._native = _core.FileSystem(host, port, name)
+
+    def __repr__(self) -> str:
+        return f"FileSystem({self._native.target})"
+
+    def stat(self, path: str) -> FileStatus:
+        """Returns what is known about a path; raises :class:`NotFoundError` if there is nothing."""
+        return _status(path.rstrip("/").rpartition("/")[2], self._native.stat(path))
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or directory. A cluster that does not answer is an error, not ``False``."""
+        try:
+            self._native.stat(path)
+        except NotFoundError:
+            return False
+        return True
+
+    def list(self, path: str) -> list[FileStatus]:
+        """Returns what is in a directory, sorted by name."""
+        return [_status(name, status) for name, status in self._native.list(path)]
+
+    def read(self, path: str) -> bytes:
+        """Returns the content of a file."""
+        out = io.BytesIO()
+        with self.open(path) as source:
+            shutil.copyfileobj(source, out, _READ_BUFFER)
+        return out.getvalue()
+
+    def write(self, path: str, data: bytes) -> None:
+        """Replaces a file, or creates it; its directory must exist."""
+        with self.open(path, "wb") as out:
+            out.write(data)
+
+    def open(self, path: str, mode: str = "rb") -> BinaryIO:
+        """Opens a file.
+
+        Args:
+          path: Its path.
+          mode: ``rb``, ``wb`` (replace), ``ab`` (keep and extend) or ``xb`` (must not exist).
+
+        Returns:
+          A binary file object. One for writing publishes on ``flush()`` and ``close()``; when a ``with`` block ends
+          with an exception, nothing more is published.
+        """
+        if mode in ("r", "rb"):
+            raw = cast(Any, _RawReader(self._native.open_read(path)))
+            return io.BufferedReader(raw, _READ_BUFFER)
+        if mode.replace("b", "", 1) not in ("w", "a", "x"):
+            raise InvalidArgumentError(f"mode {mode!r} is none of rb, wb, ab and xb")
+        return cast(BinaryIO, _WriteFile(self._native.open_write(path, mode[0])))
+
+    def mkdir(self, path: str) -> None:
+        """Creates a directory; its parent must exist and the name must be free."""
+        self._native.mkdir(path)
+
+    def makedirs(self, path: str) -> None:
+        """Creates a directory and those above it, as far as they are missing."""
+        self._native.makedirs(path)
+
+    def rename(self, source: str, target: str) -> None:
+        """Renames a file or directory in one step; replaces a file, or an empty directory by a directory."""
+        self._native.rename(source, target)
+
+    def copy(self, source: str, target: str) -> None:
+        """Copies a file; the copy appears whole."""
+        self._native.copy(source, target)
+
+    def remove(self, path: str, recursive: bool = False) -> None:
+        """Removes a file or an empty directory; with ``recursive``, a directory and everything in it in one step."""
+        if recursive:
+            self._native.rmtree(path)
+        elif self._native.stat(path)["is_directory"]:
+            self._native.rmdir(path)
+        else:
+            self._native.remove(path)
+
+
+class _RawReader(io.RawIOBase):
+    def __init__(self, native: _core.FileReader) -> None:
+        self._native = native
+        self._at = 0
+        self._lock = threading.Lock()
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._native.size}[whence]
+        if base + offset < 0:
+            raise InvalidArgumentError(f"position {base + offset} is before the start of the file")
+        self._at = base + offset
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        with self._lock:
+            data = self._native.read_at(self._at, len(view))
+            self._at += len(data)
+        view[: len(data)] = data
+        return len(data)
+
+
+class _WriteFile(io.RawIOBase):
+    """Not a BufferedWriter: the native writer buffers, and an abandoned buffer must not publish itself."""
+
+    def __init__(self, native: _core.FileWriter) -> None:
+        self._native = native
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._native.tell()
+
+    def write(self, data: Any) -> int:
+        with memoryview(data) as view:
+            self._native.write(bytes(view))
+            return view.nbytes
+
+    def flush(self) -> None:
+        if not self.closed:
+            self._native.flush()
+
+    def close(self) -> None:
+        if not self.closed:
+            try:
+                self._native.close()
+            finally:
+                self._mark_closed()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+        elif not self.closed:
+            self._native.abandon()
+            self._mark_closed()
+
+    def __del__(self) -> None:
+        if not self.closed:
+            self._native.abandon()
+            self._mark_closed()
+
+    def _mark_closed(self) -> None:
+        self.flush = lambda: None  # type: ignore[method-assign]  # RawIOBase.close() flushes
+        super().close()
+
+
+def _status(name: str, status: _core.FileSystemStatus) -> FileStatus:
+    return FileStatus(name, status["is_directory"], status["size"], status["mtime"])
+
+
+def _set_default_endpoints(endpoints: Sequence[settings.Endpoint]) -> None:
+    _core.set_default_endpoints(",".join(map(str, endpoints)))
+
+
+settings.on_default_endpoints(_set_default_endpoints)

@@ -1,0 +1,82 @@
+"""Makes ``igfs://`` known to TensorFlow, whichever of TensorFlow and this package is imported first."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import logging
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ignite_strategy import settings
+from ignite_strategy.errors import AlreadyExistsError, InvalidArgumentError
+
+__all__ = ["install_hook", "register"]
+
+_log = logging.getLogger(__name__)
+_lock = threading.Lock()
+_registered = False
+
+
+def register() -> None:
+    """Registers ``igfs://`` with TensorFlow; does nothing if that has happened already.
+
+    ``import ignite_strategy`` does this by itself once TensorFlow is imported. Call it to see the error when a warning
+    said that it failed.
+
+    Raises:
+      AlreadyExistsError: Another package has registered ``igfs://`` in this process.
+      ImportError: TensorFlow is not installed, or the native library cannot be loaded.
+    """
+    global _registered
+    tensorflow = importlib.import_module("tensorflow")
+    with _lock:  # TensorFlow would accept the same library twice only with an error
+        if _registered:
+            return
+        path = _library_path()
+        try:
+            tensorflow.experimental.register_filesystem_plugin(str(path))
+        except tensorflow.errors.AlreadyExistsError as error:
+            raise AlreadyExistsError(
+                "igfs:// is registered already, by another package (tensorflow-io has an igfs:// of its own): "
+                "its file system stays in use in this process"
+            ) from error
+        settings.on_default_endpoints(_endpoint_setter(path))
+        _registered = True
+
+
+def install_hook() -> None:
+    """Registers ``igfs://`` as soon as TensorFlow is imported; now, if it is."""
+    import wrapt
+
+    wrapt.register_post_import_hook(_on_tensorflow, "tensorflow")
+
+
+def _on_tensorflow(_module: Any) -> None:
+    try:
+        register()
+    except Exception as error:  # whatever is wrong with us, TensorFlow's import succeeds
+        _log.warning("igfs:// paths cannot be used in this process: %s", error)
+
+
+def _library_path() -> Path:
+    core = importlib.import_module("ignite_strategy._core")
+    path = Path(str(core.__file__)).with_name("_tensorflow.so")
+    if not path.exists():
+        raise ImportError(f"{path} is missing: reinstall ignite-strategy")
+    return path
+
+
+def _endpoint_setter(path: Path) -> Any:
+    function = ctypes.CDLL(str(path)).ignite_strategy_set_default_endpoints
+    function.argtypes = [ctypes.c_char_p]
+    function.restype = ctypes.c_char_p
+
+    def set_endpoints(endpoints: Sequence[settings.Endpoint]) -> None:
+        problem = function(",".join(map(str, endpoints)).encode())
+        if problem:
+            raise InvalidArgumentError(problem.decode(errors="replace"))
+
+    return set_endpoints
