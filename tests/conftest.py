@@ -52,11 +52,17 @@ def no_process_left_behind() -> Iterator[None]:
     yield
     deadline = time.monotonic() + 15
     while True:
-        left = [child for child in psutil.Process().children(recursive=True) if child.pid not in before]
+        children = psutil.Process().children(recursive=True)
+        left = [child for child in children if child.pid not in before and not _is_pythons_own(child)]
         if not left or time.monotonic() > deadline:
             break
         time.sleep(0.2)
     assert not left, f"processes left behind by the tests: {[_describe(child) for child in left]}"
+
+
+def _is_pythons_own(process: psutil.Process) -> bool:
+    """multiprocessing's resource tracker, which ends with this interpreter."""
+    return "multiprocessing.resource_tracker" in _describe(process)
 
 
 def _describe(process: psutil.Process) -> str:

@@ -108,7 +108,7 @@ def stop(cluster: RunningCluster, timeout: float = 30.0) -> None:
             os.kill(cluster.pid, number)
         deadline = time.monotonic() + limit
         while time.monotonic() < deadline:
-            if not _held(path):
+            if not _held(path) and not _runs(cluster.pid):
                 return
             time.sleep(_POLL)
     raise DeadlineExceededError(
@@ -118,6 +118,14 @@ def stop(cluster: RunningCluster, timeout: float = 30.0) -> None:
 
 def _path(port: int) -> Path:
     return run_folder() / f"local-{port}.json"
+
+
+def _runs(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return status != "Z"
 
 
 def _held(path: Path) -> bool:
