@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import logging
@@ -10,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ignite_strategy import settings
-from ignite_strategy.errors import AlreadyExistsError, InvalidArgumentError
+from ignite_strategy import library, settings
+from ignite_strategy.errors import AlreadyExistsError, InvalidArgumentError, PreconditionError
 
 __all__ = ["install_hook", "register"]
 
@@ -35,7 +36,10 @@ def register() -> None:
     with _lock:  # TensorFlow would accept the same library twice only with an error
         if _registered:
             return
-        path = _library_path()
+        path = library.path()
+        # TensorFlow makes functions for the ops of a library only while it loads it itself, the first time.
+        with contextlib.suppress(PreconditionError):
+            library.ops()
         try:
             tensorflow.experimental.register_filesystem_plugin(str(path))
         except tensorflow.errors.AlreadyExistsError as error:
@@ -59,14 +63,6 @@ def _on_tensorflow(_module: Any) -> None:
         register()
     except Exception as error:  # whatever is wrong with us, TensorFlow's import succeeds
         _log.warning("igfs:// paths cannot be used in this process: %s", error)
-
-
-def _library_path() -> Path:
-    core = importlib.import_module("ignite_strategy._core")
-    path = Path(str(core.__file__)).with_name("_tensorflow.so")
-    if not path.exists():
-        raise ImportError(f"{path} is missing: reinstall ignite-strategy")
-    return path
 
 
 def _endpoint_setter(path: Path) -> Any:
