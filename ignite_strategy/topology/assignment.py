@@ -7,9 +7,10 @@ primary. Rows stay where they are; only gradients travel.
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Union
+from typing import NamedTuple, Union, cast
 
 from ignite_strategy.errors import DataLossError, InvalidArgumentError
 from ignite_strategy.topology.ranges import format_ranges
@@ -73,13 +74,13 @@ class TaskShare:
       key: Type and index.
       node: Id of the Ignite node beside which it runs.
       partitions: Sorted; empty for a parameter server.
-      local: How many of them have their primary on ``node``.
+      remote: Those of them that have their primary elsewhere; none unless ``balance="even"``.
     """
 
     key: TaskKey
     node: str
     partitions: tuple[int, ...] = ()
-    local: int = 0
+    remote: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Assignment:
     @property
     def remote_share(self) -> float:
         """The part of the partitions that are read from another node; 0.0 unless ``balance="even"``."""
-        return 1.0 - sum(task.local for task in self.tasks) / self.partitions
+        return sum(len(task.remote) for task in self.tasks) / self.partitions
 
     def on_type(self, task_type: str) -> tuple[TaskShare, ...]:
         """The tasks of one type."""
@@ -135,6 +136,8 @@ class _Slot:
 
     node: str
     partitions: list[int] = field(default_factory=list)
+    was: int | None = None  # which replica of the previous assignment it goes on from
+    remote: frozenset[int] = frozenset()  # what that one read from elsewhere
 
 
 def assign(
@@ -162,36 +165,48 @@ def assign(
     layout = layout or Layout()
     known = sorted(set(nodes))
     owned = _primaries_by_node(known, primaries)
-    counts = _replica_counts(layout, {node: len(parts) for node, parts in owned.items()}, len(known))
+    sizes = {node: len(parts) for node, parts in owned.items()}
+    counts = _replica_counts(layout, sizes, len(known))
+    if isinstance(layout.replicas, int):
+        counts = _settle(counts, sizes, previous)
     kept = _previous_slots(previous, counts)
     if layout.balance == "even":
         slots = _deal_evenly(owned, counts, kept)
     else:
         slots = [slot for node in owned for slot in _deal(node, owned[node], counts[node], kept[node])]
-    # Replicas in the order of their lowest partition: the natural layout makes replica i read partition i.
-    slots.sort(key=lambda slot: min(slot.partitions))
+    _put_in_order(slots)
     replicas = [_share(at, slot, layout.chief, primaries) for at, slot in enumerate(slots)]
     servers = _place_servers(layout.ps, list(owned))
     return Assignment((*replicas, *servers), len(primaries))
 
 
+def _put_in_order(slots: list[_Slot]) -> None:
+    """By lowest partition, so that in the natural layout replica i reads partition i; or as they were."""
+    if all(slot.was is not None for slot in slots):
+        slots.sort(key=lambda slot: cast(int, slot.was))
+    else:
+        slots.sort(key=lambda slot: min(slot.partitions))
+
+
 def _primaries_by_node(nodes: Sequence[str], primaries: Sequence[str | None]) -> dict[str, list[int]]:
     if not primaries:
         raise InvalidArgumentError("the cache has no partitions")
-    lost = [p for p, node in enumerate(primaries) if node is None]
-    if lost:
-        raise DataLossError(
-            f"no node is primary for partitions {format_ranges(lost)}: their data is not available"
-        )
-    owned: dict[str, list[int]] = {}
-    known = set(nodes)
+    owned: dict[str | None, list[int]] = {}
     for partition, node in enumerate(primaries):
-        if node not in known:
-            raise InvalidArgumentError(
-                f"partition {partition} is on node {node}, which is not among the nodes that run tasks: {list(nodes)}"
-            )
-        owned.setdefault(str(node), []).append(partition)
-    return owned  # in the order of the nodes' lowest partitions
+        parts = owned.get(node)
+        if parts is None:
+            owned[node] = [partition]
+        else:
+            parts.append(partition)
+    if None in owned:
+        lost = format_ranges(owned[None])
+        raise DataLossError(f"no node is primary for partitions {lost}: their data is not available")
+    for node in owned.keys() - set(nodes):
+        raise InvalidArgumentError(
+            f"partitions {format_ranges(owned[node])} are on node {node}, which is not among the nodes that run tasks: "
+            f"{list(nodes)}"
+        )
+    return cast("dict[str, list[int]]", owned)  # in the order of the nodes' lowest partitions
 
 
 def _replica_counts(layout: Layout, sizes: Mapping[str, int], nodes: int) -> dict[str, int]:
@@ -235,23 +250,38 @@ def _apportion(count: int, sizes: Mapping[str, int]) -> dict[str, int]:
     return counts
 
 
-def _previous_slots(
-    previous: Assignment | None, counts: Mapping[str, int]
-) -> dict[str, list[tuple[int, ...]]]:
-    kept: dict[str, list[tuple[int, ...]]] = {node: [] for node in counts}
-    for task in previous.replicas if previous else ():
+def _settle(counts: dict[str, int], sizes: Mapping[str, int], previous: Assignment | None) -> dict[str, int]:
+    """Keeps the replicas per node of an earlier assignment unless others make the fullest one clearly smaller.
+
+    A replica that changes its node takes all its partitions to others: not worth it for a few of them.
+    """
+    if previous is None:
+        return counts
+    before = Counter(task.node for task in previous.replicas)
+    if before.keys() != counts.keys() or sum(before.values()) != sum(counts.values()):
+        return counts
+    if any(before[node] > size for node, size in sizes.items()):
+        return counts
+    fullest = max(size / before[node] for node, size in sizes.items())
+    better = max(size / counts[node] for node, size in sizes.items())
+    return {node: before[node] for node in counts} if fullest <= 1.1 * better else counts
+
+
+def _previous_slots(previous: Assignment | None, counts: Mapping[str, int]) -> dict[str, list[_Slot]]:
+    kept: dict[str, list[_Slot]] = {node: [] for node in counts}
+    for at, task in enumerate(previous.replicas if previous else ()):
         if task.node in kept and len(kept[task.node]) < counts[task.node]:
-            kept[task.node].append(task.partitions)
+            kept[task.node].append(_Slot(task.node, list(task.partitions), at, frozenset(task.remote)))
     return kept
 
 
-def _deal(node: str, partitions: Sequence[int], count: int, kept: Sequence[tuple[int, ...]]) -> list[_Slot]:
+def _deal(node: str, partitions: Sequence[int], count: int, kept: Sequence[_Slot]) -> list[_Slot]:
     """Deals a node's partitions to its replicas, counts differing by at most 1, keeping what was."""
     low, extra = divmod(len(partitions), count)
-    slots = [_Slot(node) for _ in range(count)]
+    slots = _resumed(node, count, kept)
     mine = set(partitions)
-    for slot, before in zip(slots, kept):
-        slot.partitions = [p for p in before if p in mine]
+    for slot in slots:
+        slot.partitions = [p for p in slot.partitions if p in mine]
     # `extra` of the slots may have one more than `low`: those that have the most already.
     fullest = sorted(range(count), key=lambda at: (-len(slots[at].partitions), at))[:extra]
     _fill(slots, [low + (at in fullest) for at in range(count)], partitions)
@@ -263,62 +293,72 @@ def _fill(slots: Sequence[_Slot], room: Sequence[int], partitions: Iterable[int]
     for slot, limit in zip(slots, room):
         del slot.partitions[limit:]
     taken = {p for slot in slots for p in slot.partitions}
-    left = iter(p for p in partitions if p not in taken)
+    left = [p for p in partitions if p not in taken] if taken else list(partitions)
+    at = 0
     for slot, limit in zip(slots, room):
-        while len(slot.partitions) < limit:
-            slot.partitions.append(next(left))
+        more = limit - len(slot.partitions)
+        slot.partitions += left[at : at + more]
+        at += more
 
 
 def _deal_evenly(
-    owned: Mapping[str, list[int]], counts: Mapping[str, int], kept: Mapping[str, list[tuple[int, ...]]]
+    owned: Mapping[str, list[int]], counts: Mapping[str, int], kept: Mapping[str, list[_Slot]]
 ) -> list[_Slot]:
     """Counts that differ by at most 1 over all replicas; partitions are local as far as that allows."""
     total = sum(len(parts) for parts in owned.values())
-    replicas = sum(counts.values())
-    low, extra = divmod(total, replicas)
-    slots = [slot for node in owned for slot in [_Slot(node) for _ in range(counts[node])]]
-    before = {node: iter(kept[node]) for node in owned}
-    surplus = {node: max(0, len(owned[node]) - low * counts[node]) for node in owned}
-    room = [low] * replicas
-    # The larger shares go where there are partitions left over, so that fewer travel.
-    for at in sorted(range(replicas), key=lambda i: -surplus[slots[i].node]):
-        if extra == 0:
-            break
-        if surplus[slots[at].node] > 0:
-            surplus[slots[at].node] -= 1
-            room[at] += 1
-            extra -= 1
-    for at in range(replicas):
-        if extra == 0:
-            break
-        if room[at] == low:
-            room[at] += 1
-            extra -= 1
-    for slot in slots:
-        slot.partitions = list(next(before[slot.node], ()))
+    slots = [slot for node in owned for slot in _resumed(node, counts[node], kept[node])]
+    room = _even_room(slots, owned, counts)
+    at = 0
     for node, parts in owned.items():
-        local = [at for at, slot in enumerate(slots) if slot.node == node]
-        _fill_local([slots[at] for at in local], [room[at] for at in local], parts, set(parts))
+        mine, here = set(parts), range(at, at + counts[node])
+        at += counts[node]
+        # What moved to another primary moves to its reader too; what was read from elsewhere before stays: a moving
+        # partition costs more than it gains where the counts are even anyway.
+        for i in here:
+            kept_here = [p for p in slots[i].partitions if p in mine]
+            slots[i].partitions = (
+                kept_here + [p for p in slots[i].partitions if p in slots[i].remote - mine]
+            )[: room[i]]
+    taken = {p for slot in slots for p in slot.partitions}
+    at = 0
+    for node, parts in owned.items():
+        left = [p for p in parts if p not in taken]
+        for i in range(at, at + counts[node]):
+            free = room[i] - len(slots[i].partitions)
+            slots[i].partitions += left[:free]
+            del left[:free]
+        at += counts[node]
     _fill(slots, room, range(total))
     return slots
 
 
-def _fill_local(slots: Sequence[_Slot], room: Sequence[int], parts: Sequence[int], mine: set[int]) -> None:
-    """Local partitions first; what was read from elsewhere stays only while there is room."""
-    for slot, limit in zip(slots, room):
-        slot.partitions = [p for p in slot.partitions if p in mine][:limit]
-    taken = {p for slot in slots for p in slot.partitions}
-    left = [p for p in parts if p not in taken]
-    for slot, limit in zip(slots, room):
-        free = limit - len(slot.partitions)
-        slot.partitions += left[:free]
-        del left[:free]
+def _resumed(node: str, count: int, kept: Sequence[_Slot]) -> list[_Slot]:
+    return [*kept, *(_Slot(node) for _ in range(count - len(kept)))]
+
+
+def _even_room(
+    slots: Sequence[_Slot], owned: Mapping[str, list[int]], counts: Mapping[str, int]
+) -> list[int]:
+    """How many partitions each replica gets: the larger shares where partitions would be left over."""
+    low, extra = divmod(sum(len(parts) for parts in owned.values()), len(slots))
+    surplus = {node: len(owned[node]) - low * counts[node] for node in owned}
+    room = [low] * len(slots)
+    order = sorted(
+        range(len(slots)), key=lambda at: (-surplus[slots[at].node], -len(slots[at].partitions), at)
+    )
+    for wanted in (True, False):
+        for at in order:
+            if extra and room[at] == low and (surplus[slots[at].node] > 0 or not wanted):
+                surplus[slots[at].node] -= 1
+                room[at] += 1
+                extra -= 1
+    return room
 
 
 def _share(at: int, slot: _Slot, chief: bool, primaries: Sequence[str | None]) -> TaskShare:
     key = TaskKey("chief", 0) if chief and at == 0 else TaskKey("worker", at - int(chief))
-    local = sum(primaries[p] == slot.node for p in slot.partitions)
-    return TaskShare(key, slot.node, tuple(sorted(slot.partitions)), local)
+    remote = tuple(sorted(p for p in slot.partitions if primaries[p] != slot.node))
+    return TaskShare(key, slot.node, tuple(sorted(slot.partitions)), remote)
 
 
 def _place_servers(count: int, nodes: Sequence[str]) -> list[TaskShare]:
