@@ -85,7 +85,7 @@ class Agent:
                 pause = min(pause * 2, 5.0)
 
     def _serve(self) -> None:
-        with _connected(self._endpoint) as (connection, node, others):
+        with _Connected(self._endpoint) as (connection, node, others):
             host = advertise_address(node.addresses, configured=self._advertise)
             endpoints = [self._endpoint, *(e for other in others for e in other.endpoints[:1])]
             registry = IgniteRegistry(endpoints)
@@ -128,7 +128,7 @@ def _is_gone(other: AgentRecord, me: AgentRecord) -> bool:
     return other.machine == me.machine and not is_running(other.pid, other.started)
 
 
-class _connected:  # noqa: N801 (a context manager used as a function)
+class _Connected:
     """A native connection to the node, its own entry of the node list, and the other nodes."""
 
     def __init__(self, endpoint: Endpoint) -> None:

@@ -262,7 +262,8 @@ class JobRunner:
 
     def _turn(self, due: dict[str, float]) -> None:
         now = time.monotonic()
-        assert self._status is not None and self._lease is not None
+        assert self._status is not None
+        assert self._lease is not None
 
         def is_due(what: str, period: float) -> bool:
             if now < due[what]:

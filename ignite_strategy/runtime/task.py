@@ -95,6 +95,7 @@ def _run(channel: Channel, task: TaskKey) -> None:
             continue
         if command.get("command") == "serve" and server is None:
             server = _serve(command["cluster"], task, port)
+            _log.info("%s serves on port %d", task, port.port)
             channel.say("serving")
             break
     while not stop.wait(_REPORT_SECONDS):

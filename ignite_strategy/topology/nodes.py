@@ -30,15 +30,26 @@ class Caller(Protocol):
     """The part of ``_core.Connection`` that discovery needs."""
 
     @property
-    def node_id(self) -> str | None: ...
+    def node_id(self) -> str | None:
+        """The node that answered the handshake."""
+
     @property
-    def endpoint(self) -> str: ...
+    def endpoint(self) -> str:
+        """Where it was reached."""
+
     @property
-    def version(self) -> str: ...
+    def version(self) -> str:
+        """The protocol's version."""
+
     @property
-    def has_node_endpoints(self) -> bool: ...
-    def call(self, op: int, payload: bytes, doing: str) -> bytes: ...
-    def close(self) -> None: ...
+    def has_node_endpoints(self) -> bool:
+        """Whether op 5102 is there."""
+
+    def call(self, op: int, payload: bytes, doing: str) -> bytes:
+        """Sends a request and returns the payload of the response."""
+
+    def close(self) -> None:
+        """Closes the connection."""
 
 
 @dataclass(frozen=True)
