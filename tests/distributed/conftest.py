@@ -33,7 +33,6 @@ class Agents:
 
     def start(self, at: int) -> None:
         """Starts the agent of node ``at``, in place of one that has ended."""
-        log = open(self.log(at), "ab")
         command = [
             sys.executable,
             "-m",
@@ -41,10 +40,9 @@ class Agents:
             "--node",
             self.cluster.addresses[at],
         ]
-        self.processes[at] = subprocess.Popen(
-            [*command, "--folder", str(self.folder / f"agent-{at}")], stdout=log, stderr=log
-        )
-        log.close()
+        command += ["--folder", str(self.folder / f"agent-{at}")]
+        with open(self.log(at), "ab") as log:
+            self.processes[at] = subprocess.Popen(command, stdout=log, stderr=log)
 
     def log(self, at: int) -> Path:
         return self.folder / f"agent-{at}.log"
@@ -75,6 +73,7 @@ class Agents:
 def make_cache(cluster: LocalCluster) -> None:
     client = pyignite.Client()
     with client.connect([(node.host, node.port) for node in cluster.nodes]):
+        client.get_or_create_cache(CACHE).destroy()  # one that has lost partitions takes no rows
         client.get_or_create_cache(CACHE).put_all({key: key for key in range(100)})
 
 

@@ -68,12 +68,11 @@ def test_no_address() -> None:
 
 
 def test_it_moves_on_when_its_node_is_killed() -> None:
-    with LocalCluster(nodes=2) as cluster:
-        with IgniteRegistry(parse_endpoints(cluster.addresses)) as registry:
-            registry.put("a/b", {"n": 1})
-            lease = registry.acquire("leases/x", {}, ttl=60)
-            cluster.nodes[0].kill()
-            assert registry.get("a/b") == {"n": 1}
-            assert registry.compare_and_set("a/b", {"n": 1}, {"n": 2})
-            assert lease.renew()
-            assert registry.children("a") == {"a/b": {"n": 2}}
+    with LocalCluster(nodes=2) as cluster, IgniteRegistry(parse_endpoints(cluster.addresses)) as registry:
+        registry.put("a/b", {"n": 1})
+        lease = registry.acquire("leases/x", {}, ttl=60)
+        cluster.nodes[0].kill()
+        assert registry.get("a/b") == {"n": 1}
+        assert registry.compare_and_set("a/b", {"n": 1}, {"n": 2})
+        assert lease.renew()
+        assert registry.children("a") == {"a/b": {"n": 2}}
