@@ -280,7 +280,7 @@ class TaskStatus:
       error: Why it ended, in words, with its last log lines.
       log: Its log file on the agent's host.
       tensorflow: Version of TensorFlow.
-      readers: Counters of its datasets: see ``ignite_strategy.library.reader_report``.
+      readers: Counters of its datasets: see :func:`ignite_strategy.runtime.readers.summarize`.
     """
 
     state: str

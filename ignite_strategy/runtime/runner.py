@@ -24,6 +24,7 @@ from ignite_strategy.errors import (
 from ignite_strategy.runtime import job as machine
 from ignite_strategy.runtime.collector import remove_job
 from ignite_strategy.runtime.ports import is_reachable
+from ignite_strategy.runtime.readers import Reading, readings
 from ignite_strategy.runtime.records import (
     AGENTS,
     JOBS,
@@ -77,7 +78,7 @@ class TaskRecord:
       address: Where its TensorFlow server listens; ``None`` before that is known.
       state: See :class:`~ignite_strategy.runtime.records.TaskStatus`; ``requested`` before the agent has said anything.
       partitions: Cache -> the partitions it reads.
-      readers: Counters of its datasets.
+      readers: Counters of its datasets, per cache and node that answered.
       log: Its log file, on its host.
       tensorflow: Version of TensorFlow there.
     """
@@ -93,6 +94,11 @@ class TaskRecord:
     readers: tuple[Mapping[str, Any], ...] = ()
     log: str = ""
     tensorflow: str = ""
+
+    @property
+    def readings(self) -> tuple[Reading, ...]:
+        """Rows and bytes that it has read from its own node and from others, by cache."""
+        return readings(self.readers, self.node)
 
 
 class JobRunner:

@@ -16,11 +16,11 @@ import queue
 import signal
 import sys
 import threading
-from importlib.util import find_spec
 from typing import Any, TextIO
 
 from ignite_strategy.runtime.ports import HeldPort
 from ignite_strategy.runtime.processes import die_with_parent
+from ignite_strategy.runtime.readers import summarize
 from ignite_strategy.runtime.records import parse_task_name
 from ignite_strategy.topology.assignment import TaskKey
 
@@ -112,9 +112,6 @@ def _load() -> str:
     """TensorFlow, then everything that graphs of the client may use here."""
     import tensorflow as tf
 
-    if find_spec("ignite_strategy.library") is None:
-        _log.warning("this build has no dataset ops and no igfs")
-        return str(tf.__version__)
     from ignite_strategy import filesystem, library
 
     library.ops()
@@ -144,11 +141,9 @@ def _serve(cluster: dict[str, list[str]], task: TaskKey, port: HeldPort) -> Any:
 
 
 def _readers() -> list[dict[str, Any]]:
-    if find_spec("ignite_strategy.library") is None:
-        return []
     from ignite_strategy import library
 
-    return library.reader_report()
+    return summarize(library.reader_report())
 
 
 if __name__ == "__main__":
