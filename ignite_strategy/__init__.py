@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ignite_strategy.filesystem.registration import install_hook as _install_hook
+from ignite_strategy.filesystem.hook import install_hook as _install_hook
 
 if TYPE_CHECKING:
     from ignite_strategy.dataset import IgniteDataset as IgniteDataset

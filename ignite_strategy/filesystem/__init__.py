@@ -14,20 +14,20 @@ and ``IGFS_FS_NAME``, else from the open resolver, else it is the file system ``
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
-
-from ignite_strategy.filesystem.registration import register
 
 if TYPE_CHECKING:
     from ignite_strategy.filesystem.files import FileStatus as FileStatus
     from ignite_strategy.filesystem.files import FileSystem as FileSystem
+    from ignite_strategy.filesystem.registration import register as register
+
+_EXPORTS = {"FileStatus": "files", "FileSystem": "files", "register": "registration"}
 
 __all__ = ["FileStatus", "FileSystem", "register"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in _EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ignite_strategy.filesystem import files
-
-    return getattr(files, name)
+    return getattr(importlib.import_module(f"{__name__}.{_EXPORTS[name]}"), name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
-import logging
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,9 +13,8 @@ from typing import Any
 from ignite_strategy import library, settings
 from ignite_strategy.errors import AlreadyExistsError, InvalidArgumentError, PreconditionError
 
-__all__ = ["install_hook", "register"]
+__all__ = ["register"]
 
-_log = logging.getLogger(__name__)
 _lock = threading.Lock()
 _registered = False
 
@@ -49,20 +47,6 @@ def register() -> None:
             ) from error
         settings.on_default_endpoints(_endpoint_setter(path))
         _registered = True
-
-
-def install_hook() -> None:
-    """Registers ``igfs://`` as soon as TensorFlow is imported; now, if it is."""
-    import wrapt
-
-    wrapt.register_post_import_hook(_on_tensorflow, "tensorflow")
-
-
-def _on_tensorflow(_module: Any) -> None:
-    try:
-        register()
-    except Exception as error:  # whatever is wrong with us, TensorFlow's import succeeds
-        _log.warning("igfs:// paths cannot be used in this process: %s", error)
 
 
 def _endpoint_setter(path: Path) -> Any:
