@@ -25,7 +25,8 @@ Position Locate(const Record& file, std::uint64_t index) {
   std::uint64_t begin = index * file.block_size;
   for (const Extent& extent : file.extents) {
     if (begin < extent.length) {
-      return {extent.content, begin / file.block_size, std::min<std::uint64_t>(file.block_size, extent.length - begin)};
+      return {extent.content, begin / file.block_size,
+              std::min<std::uint64_t>(file.block_size, extent.length - begin)};
     }
     begin -= extent.length;
   }
@@ -34,10 +35,11 @@ Position Locate(const Record& file, std::uint64_t index) {
 
 }  // namespace
 
-void BlockReader::Read(const Record& file, std::uint64_t offset, std::size_t size, char* out, std::size_t ahead,
-                       const std::string& what, const Wait& wait) {
+void BlockReader::Read(const Record& file, std::uint64_t offset, std::size_t size, char* out,
+                       std::size_t ahead, const std::string& what, const Wait& wait) {
   if (size == 0) return;
-  const Range range{file, offset, size, out, what, offset / file.block_size, (offset + size - 1) / file.block_size};
+  const Range range{
+      file, offset, size, out, what, offset / file.block_size, (offset + size - 1) / file.block_size};
   const std::uint64_t last_of_file = (file.size() - 1) / file.block_size;
   const std::uint64_t horizon = std::min(last_of_file, range.last + ahead);
   KeepOnly(range.first, horizon);
@@ -144,7 +146,8 @@ void BlockReader::Copy(const Range& range, std::uint64_t index, const Block& blo
   const std::uint64_t start = index * range.file.block_size;
   const std::uint64_t from = std::max(start, range.offset);
   const std::uint64_t to = std::min(start + needed, range.offset + range.size);
-  std::memcpy(range.out + (from - range.offset), block.frame.data() + block.begin + (from - start), to - from);
+  std::memcpy(range.out + (from - range.offset), block.frame.data() + block.begin + (from - start),
+              to - from);
 }
 
 }  // namespace igfs

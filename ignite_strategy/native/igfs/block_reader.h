@@ -18,8 +18,9 @@ class BlockReader {
  public:
   explicit BlockReader(Store& store) : store_(store) {}
 
-  // Copies [offset, offset + size) of `file`, which must have these bytes, to `out`; afterwards up to `ahead` blocks
-  // behind them are on their way. Throws Error(kDataLoss) for a block that is not there; `what` is the path.
+  // Copies [offset, offset + size) of `file`, which must have these bytes, to `out`; afterwards up to `ahead`
+  // blocks behind them are on their way. Throws Error(kDataLoss) for a block that is not there; `what` is the
+  // path.
   void Read(const Record& file, std::uint64_t offset, std::size_t size, char* out, std::size_t ahead,
             const std::string& what, const Wait& wait);
   // Forgets blocks that were read or asked for ahead: the file has grown.
@@ -49,7 +50,7 @@ class BlockReader {
 
   Store& store_;
   Lease lease_;
-  bool fresh_ = false;  // the last connection broke: take none that was idle
+  bool fresh_ = false;                           // the last connection broke: take none that was idle
   std::map<std::int64_t, std::uint64_t> asked_;  // request -> block
   std::map<std::uint64_t, Block> blocks_;        // arrived, to be used by a later call
   std::vector<std::uint64_t> wanted_;            // of the running call, in reverse order: not yet asked for

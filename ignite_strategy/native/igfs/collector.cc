@@ -85,8 +85,8 @@ void Collector::CollectTrash(const Key& key, Record record, std::uint64_t* budge
   store_.Remove(key, wait);
 }
 
-// Turns the record of a dead writer into trash, in one step: should the writer be alive after all, its next publishing
-// notices that its blocks are gone, and fails.
+// Turns the record of a dead writer into trash, in one step: should the writer be alive after all, its next
+// publishing notices that its blocks are gone, and fails.
 void Collector::BuryWriter(const Key& key, const Record& record, std::uint64_t* budget, const Wait& wait) {
   const Key trash_key = SpecialKey(key.parent, 't', NewId());
   Record trash = record;

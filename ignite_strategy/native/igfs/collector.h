@@ -1,8 +1,8 @@
 // Frees blocks that no file refers to any more, in small steps beside ordinary calls.
 //
-// Nothing is decided by comparing the clocks of two hosts: a record is acted upon when this process has seen it
-// unchanged for as long as the rule says, by its own steady clock. What this process threw away itself it has seen
-// from the start; what others left behind it sees in listings.
+// Nothing is decided by comparing the clocks of two hosts: a record is acted upon when this process has seen
+// it unchanged for as long as the rule says, by its own steady clock. What this process threw away itself it
+// has seen from the start; what others left behind it sees in listings.
 #ifndef IGNITE_STRATEGY_NATIVE_IGFS_COLLECTOR_H_
 #define IGNITE_STRATEGY_NATIVE_IGFS_COLLECTOR_H_
 

@@ -8,8 +8,8 @@
 namespace ignite_strategy {
 namespace igfs {
 
-void CopyFile(const std::shared_ptr<Tree>& source_tree, const Path& source, const std::shared_ptr<Tree>& target_tree,
-              const Path& target, const Wait& wait) {
+void CopyFile(const std::shared_ptr<Tree>& source_tree, const Path& source,
+              const std::shared_ptr<Tree>& target_tree, const Path& target, const Wait& wait) {
   constexpr std::size_t kPiece = 1 << 20;
   const auto reader = FileReader::Open(source_tree, source, wait);
   if (source_tree == target_tree && source == target) return;

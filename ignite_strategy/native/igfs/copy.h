@@ -11,8 +11,8 @@ namespace ignite_strategy {
 namespace igfs {
 
 // The copy appears whole, at the end. Replaces a file. Memory does not depend on the file's size.
-void CopyFile(const std::shared_ptr<Tree>& source_tree, const Path& source, const std::shared_ptr<Tree>& target_tree,
-              const Path& target, const Wait& wait);
+void CopyFile(const std::shared_ptr<Tree>& source_tree, const Path& source,
+              const std::shared_ptr<Tree>& target_tree, const Path& target, const Wait& wait);
 
 }  // namespace igfs
 }  // namespace ignite_strategy

@@ -63,7 +63,8 @@ std::size_t FileReader::Read(std::uint64_t offset, std::size_t size, char* out, 
     }
     if (blocks_version_ != version) blocks_.Forget();
     blocks_version_ = version;
-    ahead_ = offset == next_ ? std::min(kMostAhead, offset == 0 ? 1 : 2 * std::max<std::size_t>(ahead_, 1)) : 0;
+    ahead_ =
+        offset == next_ ? std::min(kMostAhead, offset == 0 ? 1 : 2 * std::max<std::size_t>(ahead_, 1)) : 0;
     next_ = offset + available;
     blocks_.Read(*version, offset, available, out, ahead_, what_, wait);
   } catch (const Error& error) {
@@ -76,9 +77,10 @@ std::size_t FileReader::Read(std::uint64_t offset, std::size_t size, char* out, 
 void FileReader::ExplainLoss(const Error& error, const Record& version, const Wait& wait) {
   const auto now = std::move(tree_->store().Get({key_}, wait).front());
   if (now && now->IsFile() && now->id == version.id) throw error;
-  throw Error(Code::kFailedPrecondition, what_ +
-                                             " was replaced or removed while it was open, longer ago than old content "
-                                             "is kept (IGFS_GRACE_SECONDS); open it again");
+  throw Error(Code::kFailedPrecondition,
+              what_ +
+                  " was replaced or removed while it was open, longer ago than old content "
+                  "is kept (IGFS_GRACE_SECONDS); open it again");
 }
 
 }  // namespace igfs

@@ -14,14 +14,15 @@
 namespace ignite_strategy {
 namespace igfs {
 
-// Thread-safe. A sequential reader gets read-ahead; reads of other threads meanwhile go their own way beside it.
+// Thread-safe. A sequential reader gets read-ahead; reads of other threads meanwhile go their own way beside
+// it.
 class FileReader {
  public:
   // Throws Error(kNotFound) or, for a directory, Error(kFailedPrecondition).
   static std::unique_ptr<FileReader> Open(std::shared_ptr<Tree> tree, const Path& path, const Wait& wait);
 
-  // Copies what there is of [offset, offset + size) and returns how much that is: less than `size` only at the end of
-  // the file. A read beyond the end looks once whether the file has grown.
+  // Copies what there is of [offset, offset + size) and returns how much that is: less than `size` only at
+  // the end of the file. A read beyond the end looks once whether the file has grown.
   std::size_t Read(std::uint64_t offset, std::size_t size, char* out, const Wait& wait);
   std::uint64_t size() const;
 

@@ -43,9 +43,11 @@ std::unique_ptr<FileWriter> FileWriter::Open(std::shared_ptr<Tree> tree, const P
   if (place.record && mode == Mode::kExclusive) throw Error(Code::kAlreadyExists, what + " exists already");
   if (!place.record && path.size() > 1) {
     const Path above(path.begin(), path.end() - 1);
-    if (!tree->Resolve(above, wait).record) throw Error(Code::kNotFound, tree->Describe(above) + ": no such directory");
+    if (!tree->Resolve(above, wait).record)
+      throw Error(Code::kNotFound, tree->Describe(above) + ": no such directory");
   }
-  std::unique_ptr<FileWriter> writer(new FileWriter(std::move(tree), std::move(place), mode, std::move(what)));
+  std::unique_ptr<FileWriter> writer(
+      new FileWriter(std::move(tree), std::move(place), mode, std::move(what)));
   if (writer->seen_) writer->KeepOld(*writer->seen_, wait);
   return writer;
 }
@@ -54,7 +56,8 @@ FileWriter::~FileWriter() {
   if (!closed_) Drop();
 }
 
-// Keeps the whole blocks of what is there; the bytes of the last, partial block become the start of the own extent.
+// Keeps the whole blocks of what is there; the bytes of the last, partial block become the start of the own
+// extent.
 void FileWriter::KeepOld(const Record& old, const Wait& wait) {
   record_.id = old.id;
   record_.block_size = old.block_size;
@@ -119,8 +122,8 @@ void FileWriter::Fill(const char* data, std::size_t size, const Wait& wait) {
   }
 }
 
-// Sends the buffer as the block that ends at length_. The buffer is empty afterwards, or has the memory of an earlier
-// block.
+// Sends the buffer as the block that ends at length_. The buffer is empty afterwards, or has the memory of an
+// earlier block.
 void FileWriter::SubmitBuffer(const Wait& wait) {
   const std::uint64_t index = (length_ - 1) / record_.block_size;
   Declare(index, wait);
@@ -189,7 +192,8 @@ void FileWriter::Declare(std::uint64_t index, const Wait& wait) {
   Record record;
   record.kind = Kind::kWriting;
   record.id = ++declarations_;
-  const std::uint64_t end = index < declared_ ? declared_ : std::max(published_ + kFirstDeclaration, 4 * index);
+  const std::uint64_t end =
+      index < declared_ ? declared_ : std::max(published_ + kFirstDeclaration, 4 * index);
   record.blocks = {{content_, published_, end}};
   tree_->store().Put(key, record, wait);
   writing_ = {key, record};

@@ -22,11 +22,13 @@ enum class Mode {
   kExclusive,  // "x": there must be none
 };
 
-// Thread-safe. After an error of Append or Flush the writer is finished: Close repeats the error and publishes nothing.
+// Thread-safe. After an error of Append or Flush the writer is finished: Close repeats the error and
+// publishes nothing.
 class FileWriter {
  public:
   // The directory must exist.
-  static std::unique_ptr<FileWriter> Open(std::shared_ptr<Tree> tree, const Path& path, Mode mode, const Wait& wait);
+  static std::unique_ptr<FileWriter> Open(std::shared_ptr<Tree> tree, const Path& path, Mode mode,
+                                          const Wait& wait);
   // What was not published is dropped.
   ~FileWriter();
   FileWriter(const FileWriter&) = delete;
@@ -70,13 +72,14 @@ class FileWriter {
   const Id content_ = NewId();
   mutable std::mutex mutex_;
 
-  Record record_;               // what the next publishing makes public, without this writer's own extent
+  Record record_;  // what the next publishing makes public, without this writer's own extent
   Expect expect_;
   std::optional<Record> seen_;  // what has to be in place for it
   std::uint64_t length_ = 0;    // of the own extent: blocks submitted, and the buffer
-  std::uint64_t clean_ = 0;      // the own extent's length when all of it was published, or copied from the old file
+  std::uint64_t clean_ =
+      0;  // the own extent's length when all of it was published, or copied from the old file
   std::uint64_t published_ = 0;  // blocks of the own extent that are public, also the last, partial one
-  bool must_publish_ = false;  // even if nothing is written: the file is new, or empties an old one
+  bool must_publish_ = false;    // even if nothing is written: the file is new, or empties an old one
 
   std::vector<char> buffer_;  // the block that is being filled
   std::vector<std::vector<char>> spare_;
@@ -85,7 +88,7 @@ class FileWriter {
   int breaks_ = 0;
 
   std::optional<std::pair<Key, Record>> writing_;  // the bookkeeping record in the cluster
-  std::uint64_t declared_ = 0;                     // blocks before this one can be found should this writer die
+  std::uint64_t declared_ = 0;  // blocks before this one can be found should this writer die
   std::int64_t declarations_ = 0;
   Clock::time_point declared_at_;
 

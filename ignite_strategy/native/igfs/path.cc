@@ -16,7 +16,8 @@ constexpr std::string_view kScheme = "igfs://";
               "'" + std::string(uri) + "' is not of the form igfs://[FILE_SYSTEM@]host[:port]/path: " + why);
 }
 
-// Length of the UTF-8 sequence that starts at text[at], 0 if it is malformed (overlong, surrogate, beyond U+10FFFF).
+// Length of the UTF-8 sequence that starts at text[at], 0 if it is malformed (overlong, surrogate, beyond
+// U+10FFFF).
 std::size_t SequenceLength(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[at + i]); };
   const unsigned char lead = byte(0);
@@ -109,9 +110,10 @@ Path ParsePath(std::string_view text) {
       continue;
     }
     if (!ValidName(name)) {
-      throw Error(Code::kInvalidArgument, "'" + std::string(text.substr(0, 200)) +
-                                              "' has a name that is not UTF-8, contains NUL or is longer than " +
-                                              std::to_string(kMaxNameBytes) + " bytes");
+      throw Error(Code::kInvalidArgument,
+                  "'" + std::string(text.substr(0, 200)) +
+                      "' has a name that is not UTF-8, contains NUL or is longer than " +
+                      std::to_string(kMaxNameBytes) + " bytes");
     }
     path.emplace_back(name);
   }
@@ -126,13 +128,14 @@ std::string FormatPath(const Path& path) {
 
 bool ValidName(std::string_view name) {
   if (name.empty() || name.size() > kMaxNameBytes || name == "." || name == "..") return false;
-  return name.find('/') == std::string_view::npos && name.find('\0') == std::string_view::npos && ValidUtf8(name);
+  return name.find('/') == std::string_view::npos && name.find('\0') == std::string_view::npos &&
+         ValidUtf8(name);
 }
 
 bool ValidFileSystemName(std::string_view name) {
   const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
-           c == '.';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
   };
   return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), allowed);
 }

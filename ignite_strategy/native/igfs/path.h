@@ -17,7 +17,8 @@ constexpr std::size_t kMaxNameBytes = 1024;
 // The components below the root; empty for the root itself.
 using Path = std::vector<std::string>;
 
-// igfs://[FS@]host[:port]/path. What the URI does not say is empty and comes from the environment or the defaults.
+// igfs://[FS@]host[:port]/path. What the URI does not say is empty and comes from the environment or the
+// defaults.
 struct Location {
   std::string file_system;
   std::string host;
@@ -36,8 +37,9 @@ Path ParsePath(std::string_view text);
 
 std::string FormatPath(const Path& path);
 
-// Whether an entry may have this name: UTF-8 of at most kMaxNameBytes, not empty, not "." or "..", without '/' and NUL.
-// Names read from a cache are checked by it as well: a foreign writer must not lead a copy out of its target folder.
+// Whether an entry may have this name: UTF-8 of at most kMaxNameBytes, not empty, not "." or "..", without
+// '/' and NUL. Names read from a cache are checked by it as well: a foreign writer must not lead a copy out
+// of its target folder.
 bool ValidName(std::string_view name);
 
 // A file system name is part of cache names: letters, digits, '_', '-' and '.', at most 64 of them.

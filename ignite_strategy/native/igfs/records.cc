@@ -10,13 +10,15 @@ namespace igfs {
 namespace {
 
 // Type codes and flags of binary objects.
-constexpr std::uint8_t kLong = 4, kString = 9, kUuid = 10, kByteArray = 12, kWrapped = 27, kObject = 103, kNull = 101;
+constexpr std::uint8_t kLong = 4, kString = 9, kUuid = 10, kByteArray = 12, kWrapped = 27, kObject = 103,
+                       kNull = 101;
 constexpr std::uint16_t kUserType = 0x01, kHasSchema = 0x02, kOffsetOneByte = 0x08, kCompactFooter = 0x20;
 constexpr std::size_t kObjectHeader = 24;
 constexpr std::size_t kNameOffset = kObjectHeader + 1 + sizeof(Id);
 
 constexpr std::uint8_t kRecordVersion = 1;
-// More than any file has: the largest file of the smallest blocks that this number allows is beyond an exabyte.
+// More than any file has: the largest file of the smallest blocks that this number allows is beyond an
+// exabyte.
 constexpr std::uint64_t kMaxFileSize = std::uint64_t{1} << 60;
 
 std::int32_t FieldId(std::string_view name) { return JavaLowerHash(name); }
@@ -32,7 +34,8 @@ std::int32_t SchemaId() {
 }
 
 [[noreturn]] void Malformed(const std::string& what) {
-  throw Error(Code::kDataLoss, "an igfs cache holds " + what + ": written by something else, or by a newer version");
+  throw Error(Code::kDataLoss,
+              "an igfs cache holds " + what + ": written by something else, or by a newer version");
 }
 
 void PutBlocks(Writer& writer, const std::vector<BlockRange>& blocks) {
@@ -110,8 +113,13 @@ void PutKey(Writer& writer, const Key& key) {
     hash = 31 * hash + static_cast<std::uint32_t>(static_cast<std::int8_t>(byte));
   }
   const auto footer = static_cast<std::int32_t>(kObjectHeader + fields.size());
-  writer.Put(kObject).Put<std::uint8_t>(1).Put<std::uint16_t>(kUserType | kHasSchema | kOffsetOneByte | kCompactFooter);
-  writer.Put(type_id).Put(static_cast<std::int32_t>(hash)).Put<std::int32_t>(footer + 2).Put(schema_id).Put(footer);
+  writer.Put(kObject).Put<std::uint8_t>(1).Put<std::uint16_t>(kUserType | kHasSchema | kOffsetOneByte |
+                                                              kCompactFooter);
+  writer.Put(type_id)
+      .Put(static_cast<std::int32_t>(hash))
+      .Put<std::int32_t>(footer + 2)
+      .Put(schema_id)
+      .Put(footer);
   writer.PutBytes(fields.bytes().data(), fields.size());
   writer.Put<std::uint8_t>(kObjectHeader).Put<std::uint8_t>(kNameOffset);
 }
@@ -153,7 +161,8 @@ Key GetKey(Reader& reader) {
   if (!name) Malformed("a key without a name");
   key.name = std::move(*name);
   reader.Skip(2);
-  if (length < 0 || reader.offset() - start != static_cast<std::size_t>(length)) Malformed("a key of another length");
+  if (length < 0 || reader.offset() - start != static_cast<std::size_t>(length))
+    Malformed("a key of another length");
   reader.Skip(tail);
   return key;
 }

@@ -1,19 +1,19 @@
 // What the two caches of a file system hold: keys, records, and their bytes.
 //
-// Tree cache (transactional): EntryKey{parent, name} -> byte[] with one Record. The parent id is the affinity key, so
-// that a directory's entries, its header and its bookkeeping share one partition: a listing scans that partition, and
-// creating, replacing, removing and renaming within a directory is a transaction of one partition.
+// Tree cache (transactional): EntryKey{parent, name} -> byte[] with one Record. The parent id is the affinity
+// key, so that a directory's entries, its header and its bookkeeping share one partition: a listing scans
+// that partition, and creating, replacing, removing and renaming within a directory is a transaction of one
+// partition.
 //
 //   (0, "format")      Format    what the file system is, written once
-//   (0, "moves")       Moves     written by every move of a directory to another parent: makes cycles impossible
-//   (D, "")            Header    directory D exists; (1, "") is the root's
-//   (D, name)          File or Directory
-//   (D, "\0t" + id)    Trash     blocks that nobody will open any more, kept for those who have them open
-//   (D, "\0w" + id)    Writing   blocks of a file that is being written, for the case that its writer dies
-//   (D, "\0x" + id)    Doomed    a directory that was removed with everything below it
+//   (0, "moves")       Moves     written by every move of a directory to another parent: makes cycles
+//   impossible (D, "")            Header    directory D exists; (1, "") is the root's (D, name)          File
+//   or Directory (D, "\0t" + id)    Trash     blocks that nobody will open any more, kept for those who have
+//   them open (D, "\0w" + id)    Writing   blocks of a file that is being written, for the case that its
+//   writer dies (D, "\0x" + id)    Doomed    a directory that was removed with everything below it
 //
-// Block cache (atomic): UUID(content id, index) -> byte[]. A content id belongs to one writer; only that writer's last
-// block changes, and only by growing. Hence published bytes never change.
+// Block cache (atomic): UUID(content id, index) -> byte[]. A content id belongs to one writer; only that
+// writer's last block changes, and only by growing. Hence published bytes never change.
 #ifndef IGNITE_STRATEGY_NATIVE_IGFS_RECORDS_H_
 #define IGNITE_STRATEGY_NATIVE_IGFS_RECORDS_H_
 
@@ -54,7 +54,8 @@ enum class Kind : std::uint8_t {
   kDoomed = 8,
 };
 
-// Consecutive bytes of a file, from the first block of one content. All extents but the last are whole blocks.
+// Consecutive bytes of a file, from the first block of one content. All extents but the last are whole
+// blocks.
 struct Extent {
   Id content = 0;
   std::uint64_t length = 0;
@@ -72,11 +73,12 @@ struct BlockRange {
 struct Record {
   Kind kind = Kind::kFile;
   // kDirectory, kDoomed: the directory. kFile: the file; it stays the same while the file only grows.
-  // kHeader: who wants to remove the directory, 0 = nobody. kMoves, kWriting: a counter. kFormat: the version.
+  // kHeader: who wants to remove the directory, 0 = nobody. kMoves, kWriting: a counter. kFormat: the
+  // version.
   Id id = 0;
-  std::int64_t mtime = 0;        // kDirectory, kFile: nanoseconds since 1970
-  std::uint32_t block_size = 0;  // kFile
-  std::vector<Extent> extents;   // kFile
+  std::int64_t mtime = 0;          // kDirectory, kFile: nanoseconds since 1970
+  std::uint32_t block_size = 0;    // kFile
+  std::vector<Extent> extents;     // kFile
   std::vector<BlockRange> blocks;  // kTrash; kWriting: one
 
   std::uint64_t size() const;  // kFile
@@ -99,7 +101,8 @@ Key SpecialKey(Id directory, char mark, Id id);  // mark: 't', 'w' or 'x'
 // Headers and bookkeeping, which no listing shows.
 inline bool IsSpecial(std::string_view name) { return name.empty() || name.front() == '\0'; }
 
-// The binary type of the keys. Every client writes the same bytes for the same key: Ignite compares keys by bytes.
+// The binary type of the keys. Every client writes the same bytes for the same key: Ignite compares keys by
+// bytes.
 constexpr char kKeyType[] = "ignite_strategy.igfs.EntryKey";
 constexpr char kAffinityField[] = "parent";
 void PutKey(Writer& writer, const Key& key);

@@ -9,13 +9,15 @@ namespace igfs {
 namespace {
 
 namespace op {
-constexpr std::int16_t kGet = 1000, kPut = 1001, kPutIfAbsent = 1002, kRemoveKey = 1016, kRemoveKeys = 1018, kGetOrCreateWithConfiguration = 1054,
-                       kPartitions = 1101, kScan = 2000, kScanPage = 2001, kPutBinaryType = 3003;
+constexpr std::int16_t kGet = 1000, kPut = 1001, kPutIfAbsent = 1002, kRemoveKey = 1016, kRemoveKeys = 1018,
+                       kGetOrCreateWithConfiguration = 1054, kPartitions = 1101, kScan = 2000,
+                       kScanPage = 2001, kPutBinaryType = 3003;
 }  // namespace op
 
 // Properties of a cache configuration, and their values.
 namespace property {
-constexpr std::int16_t kName = 0, kMode = 1, kAtomicity = 2, kBackups = 3, kWriteSync = 4, kKeys = 401, kLoss = 404;
+constexpr std::int16_t kName = 0, kMode = 1, kAtomicity = 2, kBackups = 3, kWriteSync = 4, kKeys = 401,
+                       kLoss = 404;
 constexpr std::int32_t kPartitioned = 2, kTransactional = 0, kAtomic = 1, kFullSync = 0, kReadWriteSafe = 2;
 }  // namespace property
 
@@ -53,9 +55,10 @@ Lease Store::ConnectTo(const Endpoint& endpoint, const Wait& wait, bool fresh) {
   Pool& pool = Pool::Process();
   Lease lease = fresh ? pool.Open(endpoint, timeouts_, wait) : pool.Acquire(endpoint, timeouts_, wait);
   if (!lease->version().AtLeast(1, 5)) {
-    throw Error(Code::kFailedPrecondition,
-                endpoint.ToString() + " speaks version " + lease->version().ToString() +
-                    " of the thin client protocol: igfs on caches needs its transactions, that is Ignite >= 2.8");
+    throw Error(
+        Code::kFailedPrecondition,
+        endpoint.ToString() + " speaks version " + lease->version().ToString() +
+            " of the thin client protocol: igfs on caches needs its transactions, that is Ignite >= 2.8");
   }
   return lease;
 }
@@ -135,10 +138,12 @@ std::int32_t Store::Partitions(Connection& connection, const Wait& wait) {
     if (!applicable) continue;
     for (std::size_t nodes = reader.Count(5); nodes > 0; --nodes) {
       reader.TypedUuid();
-      for (std::size_t n = reader.Count(4); n > 0; --n) partitions = std::max(partitions, reader.Get<std::int32_t>() + 1);
+      for (std::size_t n = reader.Count(4); n > 0; --n)
+        partitions = std::max(partitions, reader.Get<std::int32_t>() + 1);
     }
   }
-  // None: no such cache, or one whose partitions the server does not tell (REPLICATED). Then all of it is scanned.
+  // None: no such cache, or one whose partitions the server does not tell (REPLICATED). Then all of it is
+  // scanned.
   return partitions > kMaxPartitions ? 0 : partitions;
 }
 
@@ -146,7 +151,8 @@ void Store::Scan(Id parent, const std::function<bool(Key&&, Record&&)>& found, c
   Run(wait, [&](Connection& connection) {
     const std::int32_t known = partitions_;
     if (known > 0 && ScanPartition(connection, parent, known, found, wait)) return;
-    // A directory's header is in its partition: the cache was created anew, with another number of partitions.
+    // A directory's header is in its partition: the cache was created anew, with another number of
+    // partitions.
     partitions_ = Partitions(connection, wait);
     ScanPartition(connection, parent, partitions_, found, wait);
   });
@@ -157,7 +163,10 @@ bool Store::ScanPartition(Connection& connection, Id parent, std::int32_t partit
                           const std::function<bool(Key&&, Record&&)>& found, const Wait& wait) {
   const std::string doing = "listing " + target_.ToString();
   Writer request = Prefix(tree_id_);
-  request.PutNull().Put(kScanPageRows).Put(partitions > 0 ? PartitionOf(parent, partitions) : -1).PutBool(false);
+  request.PutNull()
+      .Put(kScanPageRows)
+      .Put(partitions > 0 ? PartitionOf(parent, partitions) : -1)
+      .PutBool(false);
   Response response = connection.Call(op::kScan, request, doing, wait);
   Reader page = response.payload();
   const auto cursor = page.Get<std::int64_t>();
@@ -191,7 +200,9 @@ void Store::Put(const Key& key, const Record& record, const Wait& wait) {
   Writer request = Prefix(tree_id_);
   PutKey(request, key);
   PutRecord(request, record);
-  Run(wait, [&](Connection& connection) { connection.Call(op::kPut, request, "writing " + target_.ToString(), wait); });
+  Run(wait, [&](Connection& connection) {
+    connection.Call(op::kPut, request, "writing " + target_.ToString(), wait);
+  });
 }
 
 void Store::Remove(const Key& key, const Wait& wait) {
@@ -215,7 +226,8 @@ void Store::RemoveBlocks(const BlockRange& range, const Wait& wait) {
   }
 }
 
-void Store::CreateCache(Connection& connection, const std::string& name, bool transactional, const Wait& wait) {
+void Store::CreateCache(Connection& connection, const std::string& name, bool transactional,
+                        const Wait& wait) {
   Writer body;
   body.Put<std::int16_t>(transactional ? 7 : 6);
   body.Put(property::kName).PutTypedString(name);
@@ -229,7 +241,8 @@ void Store::CreateCache(Connection& connection, const std::string& name, bool tr
     body.Put(property::kKeys).Put<std::int32_t>(1).PutTypedString(kKeyType).PutTypedString(kAffinityField);
   }
   Writer request;
-  request.Put<std::int32_t>(static_cast<std::int32_t>(body.size())).PutBytes(body.bytes().data(), body.size());
+  request.Put<std::int32_t>(static_cast<std::int32_t>(body.size()))
+      .PutBytes(body.bytes().data(), body.size());
   connection.Call(op::kGetOrCreateWithConfiguration, request, "creating the cache " + name, wait);
 }
 
@@ -239,7 +252,8 @@ void Store::CheckFormat(Connection& connection, const Wait& wait) {
   format.id = kFormatVersion;
   Record root;
   root.kind = Kind::kHeader;
-  for (const auto& [key, record] : {std::pair(Key{kSystem, "format"}, format), std::pair(HeaderKey(kRoot), root)}) {
+  for (const auto& [key, record] :
+       {std::pair(Key{kSystem, "format"}, format), std::pair(HeaderKey(kRoot), root)}) {
     Writer request = Prefix(tree_id_);
     PutKey(request, key);
     PutRecord(request, record);
@@ -247,7 +261,8 @@ void Store::CheckFormat(Connection& connection, const Wait& wait) {
   }
   Writer request = Prefix(tree_id_);
   PutKey(request, Key{kSystem, "format"});
-  const Response response = connection.Call(op::kGet, request, "opening the file system " + target_.ToString(), wait);
+  const Response response =
+      connection.Call(op::kGet, request, "opening the file system " + target_.ToString(), wait);
   Reader payload = response.payload();
   const auto present = GetRecord(payload);
   if (!present || present->kind != Kind::kFormat || present->id != kFormatVersion) {
@@ -259,7 +274,8 @@ void Store::CheckFormat(Connection& connection, const Wait& wait) {
 void Store::Create(const Wait& wait, bool again) {
   if (created_ && !again) return;
   Run(wait, [&](Connection& connection) {
-    // Creating a cache waits for an exchange of all nodes, which on a busy cluster takes longer than a request does.
+    // Creating a cache waits for an exchange of all nodes, which on a busy cluster takes longer than a
+    // request does.
     const Wait limited = wait.Within(2 * timeouts_.request);
     connection.Call(op::kPutBinaryType, KeyTypeMetadata(), "registering the key type of igfs", limited);
     CreateCache(connection, tree_, true, limited);

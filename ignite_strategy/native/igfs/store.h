@@ -1,4 +1,5 @@
-// The two caches of one file system: connections to them, their creation, plain reads, listings, block removal.
+// The two caches of one file system: connections to them, their creation, plain reads, listings, block
+// removal.
 #ifndef IGNITE_STRATEGY_NATIVE_IGFS_STORE_H_
 #define IGNITE_STRATEGY_NATIVE_IGFS_STORE_H_
 
@@ -25,12 +26,12 @@ class Store {
  public:
   explicit Store(Target target);
 
-  // A connection to one of the target's nodes that speaks transactions (Ignite >= 2.8). The node that answered last
-  // is asked first; a node that does not answer is passed over. `fresh`: not one that was idle.
+  // A connection to one of the target's nodes that speaks transactions (Ignite >= 2.8). The node that
+  // answered last is asked first; a node that does not answer is passed over. `fresh`: not one that was idle.
   Lease Connect(const Wait& wait, bool fresh = false);
 
-  // Runs `body(Connection&)`, which must be idempotent, and once more on a new connection if the first one broke: a
-  // connection that died while idle is not the caller's concern.
+  // Runs `body(Connection&)`, which must be idempotent, and once more on a new connection if the first one
+  // broke: a connection that died while idle is not the caller's concern.
   template <typename Body>
   auto Run(const Wait& wait, Body body) -> decltype(body(std::declval<Connection&>())) {
     for (int attempt = 1;; ++attempt) {
@@ -46,15 +47,16 @@ class Store {
 
   // The records of several keys, asked for together.
   std::vector<std::optional<Record>> Get(const std::vector<Key>& keys, const Wait& wait);
-  // Calls `found` for everything in the partition of `parent`, whatever its parent, page by page, until it returns
-  // false.
+  // Calls `found` for everything in the partition of `parent`, whatever its parent, page by page, until it
+  // returns false.
   void Scan(Id parent, const std::function<bool(Key&&, Record&&)>& found, const Wait& wait);
   // Single records, outside transactions.
   void Put(const Key& key, const Record& record, const Wait& wait);
   void Remove(const Key& key, const Wait& wait);
   void RemoveBlocks(const BlockRange& range, const Wait& wait);
 
-  // Creates what is missing: key type, caches, root. Cheap when this process did so before and `again` is false.
+  // Creates what is missing: key type, caches, root. Cheap when this process did so before and `again` is
+  // false.
   void Create(const Wait& wait, bool again = false);
 
   // `i32 cache id, u8 flags`, with the transaction's id for one.
@@ -65,9 +67,11 @@ class Store {
   const Options& options() const { return target_.options; }
 
   // The connection is gone, or the node behind it: another one may do.
-  static bool IsBroken(const Error& error) { return error.code() == Code::kUnavailable && error.server_status() == 0; }
-  // An error as those see it who know files, not caches: what the server could not do for us is kUnavailable, never
-  // kNotFound, because a caller that hears kNotFound believes that there is no such file.
+  static bool IsBroken(const Error& error) {
+    return error.code() == Code::kUnavailable && error.server_status() == 0;
+  }
+  // An error as those see it who know files, not caches: what the server could not do for us is kUnavailable,
+  // never kNotFound, because a caller that hears kNotFound believes that there is no such file.
   static Error Outward(const Error& error);
   static bool IsMissingCache(const Error& error) { return error.server_status() == kCacheDoesNotExist; }
 

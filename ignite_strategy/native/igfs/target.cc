@@ -28,8 +28,9 @@ std::int64_t Number(const char* variable, std::int64_t fallback, std::int64_t le
   char* end = nullptr;
   const long long value = std::strtoll(text, &end, 10);
   if (*end != '\0' || value < least || value > most) {
-    throw Error(Code::kInvalidArgument, std::string(variable) + "=" + text + " is not a whole number between " +
-                                            std::to_string(least) + " and " + std::to_string(most));
+    throw Error(Code::kInvalidArgument, std::string(variable) + "=" + text +
+                                            " is not a whole number between " + std::to_string(least) +
+                                            " and " + std::to_string(most));
   }
   return value;
 }
@@ -37,8 +38,8 @@ std::int64_t Number(const char* variable, std::int64_t fallback, std::int64_t le
 Options ReadOptions() {
   constexpr std::int64_t kYear = 31'536'000;
   Options options;
-  options.block_size = static_cast<std::uint32_t>(
-      Number("IGFS_BLOCK_SIZE", options.block_size, kMinBlockSize, kMaxBlockSize));
+  options.block_size =
+      static_cast<std::uint32_t>(Number("IGFS_BLOCK_SIZE", options.block_size, kMinBlockSize, kMaxBlockSize));
   options.backups = static_cast<std::int32_t>(Number("IGFS_BACKUPS", options.backups, 0, 16));
   options.grace = Millis(1000 * Number("IGFS_GRACE_SECONDS", options.grace.count() / 1000, 0, kYear));
   options.writer_lease =
@@ -76,8 +77,9 @@ Target ResolveTarget(const Location& location) {
   target.file_system =
       !location.file_system.empty() ? location.file_system : environment.name.value_or(kDefaultFileSystem);
   if (!ValidFileSystemName(target.file_system)) {
-    throw Error(Code::kInvalidArgument, "IGFS_FS_NAME='" + target.file_system +
-                                            "': a file system name has 1 to 64 letters, digits, '_', '-' or '.'");
+    throw Error(Code::kInvalidArgument,
+                "IGFS_FS_NAME='" + target.file_system +
+                    "': a file system name has 1 to 64 letters, digits, '_', '-' or '.'");
   }
   const std::uint16_t port = location.port.value_or(environment.port.value_or(kDefaultPort));
   if (!location.host.empty()) {
@@ -92,8 +94,9 @@ Target ResolveTarget(const Location& location) {
   for (const Endpoint& endpoint : target.endpoints) {
     if (endpoint.port != kNativeEndpointPort) continue;
     throw Error(Code::kUnimplemented,
-                endpoint.ToString() + ": port 10500 is the native IGFS endpoint of Ignite <= 2.8.1, which is not "
-                                      "supported yet; use the thin client port (10800) of an Ignite >= 2.8");
+                endpoint.ToString() +
+                    ": port 10500 is the native IGFS endpoint of Ignite <= 2.8.1, which is not "
+                    "supported yet; use the thin client port (10800) of an Ignite >= 2.8");
   }
   return target;
 }

@@ -20,9 +20,9 @@ constexpr std::uint16_t kNativeEndpointPort = 10500;
 // IGFS_BLOCK_SIZE, IGFS_BACKUPS, IGFS_GRACE_SECONDS, IGFS_WRITER_LEASE_SECONDS.
 struct Options {
   std::uint32_t block_size = 512 * 1024;  // of new files
-  std::int32_t backups = 1;               // of caches created by this process; 1 costs nothing on a single node
-  Millis grace{300'000};                  // how long replaced content stays readable for those who have it open
-  Millis writer_lease{3'600'000};         // a writer with blocks in the cluster and silent for longer counts as dead
+  std::int32_t backups = 1;        // of caches created by this process; 1 costs nothing on a single node
+  Millis grace{300'000};           // how long replaced content stays readable for those who have it open
+  Millis writer_lease{3'600'000};  // a writer with blocks in the cluster and silent for longer counts as dead
 };
 
 struct Target {
@@ -38,12 +38,12 @@ struct Target {
   }
 };
 
-// The addresses of the innermost open resolver ("" = none), used for URIs and an environment that name no host.
-// Throws Error(kInvalidArgument) for anything but a comma-separated list of host:port.
+// The addresses of the innermost open resolver ("" = none), used for URIs and an environment that name no
+// host. Throws Error(kInvalidArgument) for anything but a comma-separated list of host:port.
 void SetDefaultEndpoints(const std::string& addresses);
 
-// What the URI says, else IGFS_HOST, IGFS_PORT and IGFS_FS_NAME, else the default endpoints, else localhost:10800.
-// Throws Error(kUnimplemented) for the port of the native endpoint.
+// What the URI says, else IGFS_HOST, IGFS_PORT and IGFS_FS_NAME, else the default endpoints, else
+// localhost:10800. Throws Error(kUnimplemented) for the port of the native endpoint.
 Target ResolveTarget(const Location& location);
 
 }  // namespace igfs

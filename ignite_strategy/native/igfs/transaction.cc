@@ -23,8 +23,8 @@ constexpr int kBrokenAttempts = 4;
 // Server errors of a commit that lost against somebody else, or against a change of topology.
 bool IsConflict(const Error& error) {
   if (error.server_status() == 0) return false;
-  for (const char* sign : {"conflict", "Failed to prepare transaction", "TransactionOptimistic", "rolled back",
-                           "TransactionRollback", "ClusterTopology", "Failed to commit"}) {
+  for (const char* sign : {"conflict", "Failed to prepare transaction", "TransactionOptimistic",
+                           "rolled back", "TransactionRollback", "ClusterTopology", "Failed to commit"}) {
     if (error.message().find(sign) != std::string::npos) return true;
   }
   return false;
@@ -57,7 +57,8 @@ Transaction::Transaction(const Store& store, Connection& connection, std::string
 }
 
 Transaction::~Transaction() {
-  if (!open_ || connection_.broken() || connection_.outstanding() > 0) return;  // the server rolls back on closing
+  if (!open_ || connection_.broken() || connection_.outstanding() > 0)
+    return;  // the server rolls back on closing
   try {
     End(false, Wait::For(kRollbackLimit));
   } catch (const Error&) {

@@ -1,8 +1,8 @@
 // One optimistic, serializable transaction on the tree cache.
 //
-// Serializable: the commit fails if anything that was read has changed since. Optimistic: no lock is held while this
-// client thinks, so a client that dies in the middle blocks nobody. Keys of one directory live in one partition, so
-// most transactions touch one.
+// Serializable: the commit fails if anything that was read has changed since. Optimistic: no lock is held
+// while this client thinks, so a client that dies in the middle blocks nobody. Keys of one directory live in
+// one partition, so most transactions touch one.
 #ifndef IGNITE_STRATEGY_NATIVE_IGFS_TRANSACTION_H_
 #define IGNITE_STRATEGY_NATIVE_IGFS_TRANSACTION_H_
 
@@ -29,8 +29,8 @@ class Transaction {
 
   std::vector<std::optional<Record>> Get(const std::vector<Key>& keys);
   std::optional<Record> Get(const Key& key) { return std::move(Get(std::vector<Key>{key}).front()); }
-  // Writes happen at the commit, in this order: put the new name before removing the old one, so that nobody who looks
-  // during the commit finds neither.
+  // Writes happen at the commit, in this order: put the new name before removing the old one, so that nobody
+  // who looks during the commit finds neither.
   void Put(Key key, Record record) { writes_.emplace_back(std::move(key), std::move(record)); }
   void Remove(Key key) { writes_.emplace_back(std::move(key), std::nullopt); }
   void Commit();
@@ -52,8 +52,8 @@ class Transaction {
   std::vector<std::pair<Key, std::optional<Record>>> writes_;
 };
 
-// Runs `body(Transaction&)` and commits what it wrote; again, with a growing pause, when somebody else changed what it
-// read or the connection broke. `body` may throw: nothing is written then.
+// Runs `body(Transaction&)` and commits what it wrote; again, with a growing pause, when somebody else
+// changed what it read or the connection broke. `body` may throw: nothing is written then.
 void Transact(Store& store, const std::string& doing, const Wait& wait,
               const std::function<void(Transaction&)>& body);
 

@@ -24,8 +24,9 @@ std::shared_ptr<Tree> Tree::Mount(const Target& target) {
   static auto* trees = new std::map<std::string, std::shared_ptr<Tree>>;
   const Options& options = target.options;
   std::string key = target.ToString();
-  for (const std::int64_t value : {std::int64_t{options.block_size}, std::int64_t{options.backups},
-                                   std::int64_t{options.grace.count()}, std::int64_t{options.writer_lease.count()}}) {
+  for (const std::int64_t value :
+       {std::int64_t{options.block_size}, std::int64_t{options.backups}, std::int64_t{options.grace.count()},
+        std::int64_t{options.writer_lease.count()}}) {
     key += " " + std::to_string(value);
   }
   const std::lock_guard<std::mutex> lock(*mutex);
@@ -61,8 +62,8 @@ void Tree::Remember(const Key& key, Id directory) {
   hints_[key] = directory;
 }
 
-// Reads one entry after the other from the root, several at once where hints allow. `passed` gets the directories on
-// the way, without the last entry.
+// Reads one entry after the other from the root, several at once where hints allow. `passed` gets the
+// directories on the way, without the last entry.
 Place Tree::Walk(const Path& path, std::vector<Id>* passed, const Wait& wait) {
   Id parent = kRoot;
   std::size_t at = 0;
@@ -117,7 +118,8 @@ std::vector<std::pair<std::string, Status>> Tree::List(const Path& path, const W
         [&](Key&& key, Record&& record) {
           if (IsSpecial(key.name)) {
             collector_.Notice(key, record);
-          } else if (key.parent == directory && ValidName(key.name) && (record.IsFile() || record.IsDirectory())) {
+          } else if (key.parent == directory && ValidName(key.name) &&
+                     (record.IsFile() || record.IsDirectory())) {
             found[std::move(key.name)] = StatusOf(record);
           }
           return true;

@@ -38,9 +38,9 @@ enum class Expect {
   kSame,      // exactly what the writer saw
 };
 
-// Thread-safe. Errors name the path: kNotFound, kAlreadyExists, kFailedPrecondition (a directory where a file is
-// needed or the reverse, not empty), kInvalidArgument, kAborted (another writer was faster), kUnavailable (no node
-// answers; never kNotFound), kDataLoss.
+// Thread-safe. Errors name the path: kNotFound, kAlreadyExists, kFailedPrecondition (a directory where a file
+// is needed or the reverse, not empty), kInvalidArgument, kAborted (another writer was faster), kUnavailable
+// (no node answers; never kNotFound), kDataLoss.
 class Tree {
  public:
   explicit Tree(Target target);
@@ -61,15 +61,18 @@ class Tree {
   // Replaces a file, or an empty directory by a directory. Atomic.
   void Rename(const Path& from, const Path& to, const Wait& wait);
 
-  // Makes `record` the file at `key` in one step. `writing`: the writer's own bookkeeping record, if it has one, which
-  // must still be there and is removed. `what`: the path, for errors.
+  // Makes `record` the file at `key` in one step. `writing`: the writer's own bookkeeping record, if it has
+  // one, which must still be there and is removed. `what`: the path, for errors.
   void Publish(const Key& key, const Record& record, Expect expect, const std::optional<Record>& seen,
-               const std::optional<std::pair<Key, Record>>& writing, const std::string& what, const Wait& wait);
+               const std::optional<std::pair<Key, Record>>& writing, const std::string& what,
+               const Wait& wait);
   // Blocks that were written and will not be published.
   void Abandon(const Key& writing_key, const Record& writing, const Wait& wait) noexcept;
 
   Store& store() { return store_; }
-  std::string Describe(const Path& path) const { return "igfs://" + store_.target().ToString() + FormatPath(path); }
+  std::string Describe(const Path& path) const {
+    return "igfs://" + store_.target().ToString() + FormatPath(path);
+  }
 
  private:
   std::vector<Key> Predict(const Path& path, std::size_t at, Id parent);
@@ -83,8 +86,8 @@ class Tree {
                      const std::string& what);
   Key PutTrash(Transaction& transaction, Id parent, std::vector<BlockRange> blocks, Record* trash);
 
-  // Removing a directory: mark it, look that it is empty, remove it if the mark is still there. Whoever creates
-  // something in it meanwhile takes the mark away.
+  // Removing a directory: mark it, look that it is empty, remove it if the mark is still there. Whoever
+  // creates something in it meanwhile takes the mark away.
   Id Mark(Id directory, const std::string& what, const Wait& wait);
   void Unmark(Id directory, Id token, const Wait& wait) noexcept;
   bool IsEmpty(Id directory, const Wait& wait);

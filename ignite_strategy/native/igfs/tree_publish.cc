@@ -19,8 +19,8 @@ std::vector<BlockRange> Unused(const Record& before, const Record& after) {
   std::vector<BlockRange> unused;
   const std::vector<BlockRange> kept = BlocksOf(after.extents, after.block_size);
   for (BlockRange range : BlocksOf(before.extents, before.block_size)) {
-    const auto same =
-        std::find_if(kept.begin(), kept.end(), [&](const BlockRange& k) { return k.content == range.content; });
+    const auto same = std::find_if(kept.begin(), kept.end(),
+                                   [&](const BlockRange& k) { return k.content == range.content; });
     if (same != kept.end()) range.first = std::min(range.end, same->end);
     if (range.first < range.end) unused.push_back(range);
   }
@@ -96,7 +96,8 @@ bool Tree::TryRename(const Path& from, const Path& to, const Wait& wait) {
         return;
       }
       const auto same = [](const std::optional<Record>& a, const std::optional<Record>& b) {
-        return a.has_value() == b.has_value() && (!a || (a->kind == b->kind && (a->IsFile() || a->id == b->id)));
+        return a.has_value() == b.has_value() &&
+               (!a || (a->kind == b->kind && (a->IsFile() || a->id == b->id)));
       };
       done = same(now[0], source.record) && (same(now[1], target.record) || (!moves_directory && !now[1]));
       if (!done) return;
@@ -122,7 +123,8 @@ bool Tree::TryRename(const Path& from, const Path& to, const Wait& wait) {
 }
 
 void Tree::Publish(const Key& key, const Record& record, Expect expect, const std::optional<Record>& seen,
-                   const std::optional<std::pair<Key, Record>>& writing, const std::string& what, const Wait& wait) {
+                   const std::optional<std::pair<Key, Record>>& writing, const std::string& what,
+                   const Wait& wait) {
   Key trash_key;
   Record trash;
   Transact(store_, "publishing " + what, wait, [&](Transaction& transaction) {
@@ -139,8 +141,10 @@ void Tree::Publish(const Key& key, const Record& record, Expect expect, const st
                       " while it was being written: what was published stays, the rest is dropped");
     }
     if (writing && (!now[2] || now[2]->id != writing->second.id)) {
-      throw Error(Code::kAborted, what + ": its writer was silent for longer than IGFS_WRITER_LEASE_SECONDS and was "
-                                         "taken for dead; what it had not published is gone");
+      throw Error(Code::kAborted,
+                  what +
+                      ": its writer was silent for longer than IGFS_WRITER_LEASE_SECONDS and was "
+                      "taken for dead; what it had not published is gone");
     }
     if (now[1]) trash_key = PutTrash(transaction, key.parent, Unused(*now[1], record), &trash);
     transaction.Put(key, record);

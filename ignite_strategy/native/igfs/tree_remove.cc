@@ -28,7 +28,8 @@ void Tree::RemoveFile(const Path& path, const Wait& wait) {
   const std::string what = Describe(path);
   const Place place = Resolve(path, wait);
   if (!place.record) throw NotFound(path);
-  if (place.record->IsDirectory()) throw Error(Code::kFailedPrecondition, what + " is a directory, not a file");
+  if (place.record->IsDirectory())
+    throw Error(Code::kFailedPrecondition, what + " is a directory, not a file");
   Key trash_key;
   Record trash;
   Transact(store_, "removing " + what, wait, [&](Transaction& transaction) {
@@ -146,7 +147,8 @@ void Tree::RemoveDoomed(const Key& key, Id directory, const Wait& wait) {
   }
 }
 
-// Files first become trash, so that those who have them open can go on reading; subdirectories are emptied in turn.
+// Files first become trash, so that those who have them open can go on reading; subdirectories are emptied in
+// turn.
 void Tree::RemoveContent(Id directory, const Wait& wait) {
   for (;;) {
     std::vector<Key> files;
@@ -161,7 +163,8 @@ void Tree::RemoveContent(Id directory, const Wait& wait) {
               files.push_back(std::move(key));
             }
           } else if (key.parent == directory && record.kind == Kind::kDoomed) {
-            directories.emplace_back(std::move(key), record.id);  // left by a process that died while removing it
+            directories.emplace_back(std::move(key),
+                                     record.id);  // left by a process that died while removing it
           }
           return files.size() + directories.size() < kEntriesAtOnce;
         },
@@ -175,8 +178,8 @@ void Tree::RemoveContent(Id directory, const Wait& wait) {
 void Tree::RemoveFiles(const std::vector<Key>& keys, const Wait& wait) {
   for (std::size_t begin = 0; begin < keys.size(); begin += kFilesPerTransaction) {
     const auto first = keys.begin() + static_cast<std::ptrdiff_t>(begin);
-    const std::vector<Key> some(first, first + static_cast<std::ptrdiff_t>(
-                                                   std::min(kFilesPerTransaction, keys.size() - begin)));
+    const std::vector<Key> some(
+        first, first + static_cast<std::ptrdiff_t>(std::min(kFilesPerTransaction, keys.size() - begin)));
     std::vector<std::pair<Key, Record>> trashed;
     Transact(store_, "removing files", wait, [&](Transaction& transaction) {
       trashed.clear();
@@ -185,7 +188,8 @@ void Tree::RemoveFiles(const std::vector<Key>& keys, const Wait& wait) {
         if (!records[i]) continue;
         transaction.Remove(some[i]);
         Record trash;
-        Key key = PutTrash(transaction, some[i].parent, BlocksOf(records[i]->extents, records[i]->block_size), &trash);
+        Key key = PutTrash(transaction, some[i].parent, BlocksOf(records[i]->extents, records[i]->block_size),
+                           &trash);
         if (!trash.blocks.empty()) trashed.emplace_back(std::move(key), std::move(trash));
       }
     });

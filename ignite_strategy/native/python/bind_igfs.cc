@@ -1,4 +1,5 @@
-// igfs for Python without TensorFlow: paths and bytes in, values out; no Python lock is held while the network is busy.
+// igfs for Python without TensorFlow: paths and bytes in, values out; no Python lock is held while the
+// network is busy.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -42,8 +43,10 @@ class PythonReader {
   nb::bytes ReadAt(std::uint64_t offset, std::size_t size) {
     // A read beyond the end costs no memory; a file that has grown meanwhile is read on by the next call.
     const std::uint64_t known = std::max(reader_->size(), offset);
-    std::string data(static_cast<std::size_t>(std::min<std::uint64_t>(size, known - offset + kLookAhead)), '\0');
-    data.resize(Unlocked([&](const Wait& wait) { return reader_->Read(offset, data.size(), data.data(), wait); }));
+    std::string data(static_cast<std::size_t>(std::min<std::uint64_t>(size, known - offset + kLookAhead)),
+                     '\0');
+    data.resize(
+        Unlocked([&](const Wait& wait) { return reader_->Read(offset, data.size(), data.data(), wait); }));
     return nb::bytes(data.data(), data.size());
   }
   std::uint64_t size() const { return reader_->size(); }
@@ -107,10 +110,12 @@ class PythonFileSystem {
   }
 
   nb::dict Stat(const std::string& path) {
-    return StatusDict(Unlocked([&](const Wait& wait) { return tree_->GetStatus(igfs::ParsePath(path), wait); }));
+    return StatusDict(
+        Unlocked([&](const Wait& wait) { return tree_->GetStatus(igfs::ParsePath(path), wait); }));
   }
   nb::list List(const std::string& path) {
-    const auto children = Unlocked([&](const Wait& wait) { return tree_->List(igfs::ParsePath(path), wait); });
+    const auto children =
+        Unlocked([&](const Wait& wait) { return tree_->List(igfs::ParsePath(path), wait); });
     nb::list list;
     for (const auto& [name, status] : children) list.append(nb::make_tuple(name, StatusDict(status)));
     return list;
@@ -131,7 +136,8 @@ class PythonFileSystem {
     Unlocked([&](const Wait& wait) { tree_->RemoveTree(igfs::ParsePath(path), wait); });
   }
   void Rename(const std::string& source, const std::string& target) {
-    Unlocked([&](const Wait& wait) { tree_->Rename(igfs::ParsePath(source), igfs::ParsePath(target), wait); });
+    Unlocked(
+        [&](const Wait& wait) { tree_->Rename(igfs::ParsePath(source), igfs::ParsePath(target), wait); });
   }
   void Copy(const std::string& source, const std::string& target) {
     Unlocked([&](const Wait& wait) {
@@ -139,13 +145,14 @@ class PythonFileSystem {
     });
   }
   std::unique_ptr<PythonReader> OpenRead(const std::string& path) {
-    return std::make_unique<PythonReader>(
-        Unlocked([&](const Wait& wait) { return igfs::FileReader::Open(tree_, igfs::ParsePath(path), wait); }));
+    return std::make_unique<PythonReader>(Unlocked(
+        [&](const Wait& wait) { return igfs::FileReader::Open(tree_, igfs::ParsePath(path), wait); }));
   }
   std::unique_ptr<PythonWriter> OpenWrite(const std::string& path, const std::string& mode) {
     const igfs::Mode parsed = ParseMode(mode);
-    return std::make_unique<PythonWriter>(
-        Unlocked([&](const Wait& wait) { return igfs::FileWriter::Open(tree_, igfs::ParsePath(path), parsed, wait); }));
+    return std::make_unique<PythonWriter>(Unlocked([&](const Wait& wait) {
+      return igfs::FileWriter::Open(tree_, igfs::ParsePath(path), parsed, wait);
+    }));
   }
   std::string target() const { return tree_->store().target().ToString(); }
 
@@ -182,8 +189,9 @@ void BindIgfs(nb::module_& module) {
       .def("open_read", &PythonFileSystem::OpenRead, nb::arg("path"))
       .def("open_write", &PythonFileSystem::OpenWrite, nb::arg("path"), nb::arg("mode") = "w")
       .def_prop_ro("target", &PythonFileSystem::target, "FILE_SYSTEM@host:port,...");
-  module.def("set_default_endpoints", &igfs::SetDefaultEndpoints, nb::arg("addresses"),
-             "The addresses for igfs paths and file systems that name no host: host:port,host:port, or nothing.");
+  module.def(
+      "set_default_endpoints", &igfs::SetDefaultEndpoints, nb::arg("addresses"),
+      "The addresses for igfs paths and file systems that name no host: host:port,host:port, or nothing.");
 }
 
 }  // namespace ignite_strategy

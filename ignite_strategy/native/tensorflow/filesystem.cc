@@ -1,10 +1,7 @@
 // igfs:// for TensorFlow: the tables of a filesystem plugin over native/igfs.
 //
-// Each slot parses its URI, calls native/igfs and sets the status exactly once; no exception leaves it. Sections, as in
-// the interface: 1 files for reading, 2 files for writing, 3 the tree, 4 registration.
-#include <dlfcn.h>
-
-#include <chrono>
+// Each slot parses its URI, calls native/igfs and sets the status exactly once; no exception leaves it.
+// Sections, as in the interface: 1 files for reading, 2 files for writing, 3 the tree, 4 registration.
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -18,6 +15,7 @@
 #include "native/igfs/target.h"
 #include "native/igfs/tree.h"
 #include "native/tensorflow/tf_filesystem_api.h"
+#include "native/tensorflow/tf_symbols.h"
 #include "native/wire/interrupt.h"
 
 namespace ignite_strategy {
@@ -25,8 +23,8 @@ namespace {
 
 using igfs::Location;
 using igfs::Tree;
-using tf_filesystem::FilesystemOps;
 using tf_filesystem::FileStatistics;
+using tf_filesystem::FilesystemOps;
 using tf_filesystem::RandomAccessFile;
 using tf_filesystem::RandomAccessFileOps;
 using tf_filesystem::WritableFile;
@@ -37,16 +35,11 @@ constexpr char kScheme[] = "igfs";
 
 void SetStatus(TF_Status* status, Code code, const char* message) {
   if (status == nullptr) return;  // PathsExist may be called without any
-  using Function = void (*)(TF_Status*, int, const char*);
-  // The framework library that the process has loaded already; never another copy of it.
-  static const auto set = [] {
-    void* library = dlopen("libtensorflow_framework.so.2", RTLD_NOW | RTLD_NOLOAD);
-    return reinterpret_cast<Function>(dlsym(library != nullptr ? library : RTLD_DEFAULT, "TF_SetStatus"));
-  }();
-  if (set != nullptr) set(status, static_cast<int>(code), message);
+  if (Tf().SetStatus != nullptr) Tf().SetStatus(status, static_cast<TF_Code>(code), message);
 }
 
-// Runs `body(const Wait&)` with Ctrl-C watched. Every request has its own limit, so the call as a whole needs none.
+// Runs `body(const Wait&)` with Ctrl-C watched. Every request has its own limit, so the call as a whole needs
+// none.
 template <typename Body>
 void Run(TF_Status* status, Body body) noexcept {
   try {
@@ -81,9 +74,12 @@ char* CopyOf(const std::string& text) {
   return copy;
 }
 
-// --- 1. Files for reading ---------------------------------------------------------------------------------------------
+// --- 1. Files for reading
+// ---------------------------------------------------------------------------------------------
 
-igfs::FileReader* Reading(const RandomAccessFile* file) { return static_cast<igfs::FileReader*>(file->plugin_file); }
+igfs::FileReader* Reading(const RandomAccessFile* file) {
+  return static_cast<igfs::FileReader*>(file->plugin_file);
+}
 
 void CleanupReading(RandomAccessFile* file) { delete Reading(file); }
 
@@ -106,9 +102,12 @@ void NewRandomAccessFile(const TfFilesystem*, const char* uri, RandomAccessFile*
   });
 }
 
-// --- 2. Files for writing ---------------------------------------------------------------------------------------------
+// --- 2. Files for writing
+// ---------------------------------------------------------------------------------------------
 
-igfs::FileWriter* Writing(const WritableFile* file) { return static_cast<igfs::FileWriter*>(file->plugin_file); }
+igfs::FileWriter* Writing(const WritableFile* file) {
+  return static_cast<igfs::FileWriter*>(file->plugin_file);
+}
 
 void CleanupWriting(WritableFile* file) { delete Writing(file); }
 
@@ -148,7 +147,8 @@ void NewAppendableFile(const TfFilesystem*, const char* uri, WritableFile* file,
   OpenForWriting(uri, igfs::Mode::kAppend, file, status);
 }
 
-// --- 3. The tree ------------------------------------------------------------------------------------------------------
+// --- 3. The tree
+// ------------------------------------------------------------------------------------------------------
 
 void Init(TfFilesystem* filesystem, TF_Status* status) {
   filesystem->plugin_filesystem = nullptr;  // a URI says all there is to know
@@ -225,11 +225,7 @@ bool PathsExist(const TfFilesystem* filesystem, char** uris, int count, TF_Statu
       target.tree->GetStatus(target.path, wait);
       found = true;
     };
-    if (statuses != nullptr) {
-      Run(statuses[i], look);
-    } else {
-      Run(nullptr, look);
-    }
+    Run(statuses != nullptr ? statuses[i] : nullptr, look);
     all = all && found;
   }
   return all;
@@ -249,7 +245,8 @@ bool IsDirectory(const TfFilesystem*, const char* uri, TF_Status* status) {
     const Target target = Open(uri);
     is_directory = target.tree->GetStatus(target.path, wait).is_directory;
     if (!is_directory) {
-      throw Error(Code::kFailedPrecondition, target.tree->Describe(target.path) + " is a file, not a directory");
+      throw Error(Code::kFailedPrecondition,
+                  target.tree->Describe(target.path) + " is a file, not a directory");
     }
   });
   return is_directory;
@@ -261,14 +258,16 @@ std::int64_t GetFileSize(const TfFilesystem*, const char* uri, TF_Status* status
     const Target target = Open(uri);
     const igfs::Status found = target.tree->GetStatus(target.path, wait);
     if (found.is_directory) {
-      throw Error(Code::kFailedPrecondition, target.tree->Describe(target.path) + " is a directory, not a file");
+      throw Error(Code::kFailedPrecondition,
+                  target.tree->Describe(target.path) + " is a directory, not a file");
     }
     size = static_cast<std::int64_t>(found.size);
   });
   return size;
 }
 
-// Keeps the authority: igfs://a/x and igfs://b/x are two files. A malformed URI is refused by the call that uses it.
+// Keeps the authority: igfs://a/x and igfs://b/x are two files. A malformed URI is refused by the call that
+// uses it.
 char* TranslateName(const TfFilesystem*, const char* uri) {
   try {
     return CopyOf(igfs::ParseLocation(uri).ToString());
@@ -291,7 +290,8 @@ int GetChildren(const TfFilesystem*, const char* uri, char*** entries, TF_Status
   return count;
 }
 
-// --- 4. Registration --------------------------------------------------------------------------------------------------
+// --- 4. Registration
+// --------------------------------------------------------------------------------------------------
 
 template <typename Table>
 Table* NewTable() {
@@ -356,7 +356,8 @@ IGNITE_STRATEGY_EXPORT void TF_InitPlugin(ignite_strategy::tf_filesystem::Plugin
   info->plugin_memory_allocate = Allocate;
   info->plugin_memory_free = Free;
   info->num_schemes = 1;
-  auto* ops = NewTable<tf_filesystem::PluginOps>();  // zero: version 0 of each interface, and no memory regions
+  auto* ops =
+      NewTable<tf_filesystem::PluginOps>();  // zero: version 0 of each interface, and no memory regions
   ops->scheme = CopyOf(kScheme);
   ops->filesystem_ops_size = sizeof(FilesystemOps);
   ops->filesystem_ops = TreeTable();
@@ -367,8 +368,8 @@ IGNITE_STRATEGY_EXPORT void TF_InitPlugin(ignite_strategy::tf_filesystem::Plugin
   info->ops = ops;
 }
 
-// The addresses that igfs:/// means while a resolver is open: "host:port,host:port", "" for none. Returns null, or what
-// is wrong with them, valid until the thread's next call.
+// The addresses that igfs:/// means while a resolver is open: "host:port,host:port", "" for none. Returns
+// null, or what is wrong with them, valid until the thread's next call.
 IGNITE_STRATEGY_EXPORT const char* ignite_strategy_set_default_endpoints(const char* addresses) {
   static thread_local std::string problem;
   try {

@@ -1,15 +1,16 @@
-// The part of TensorFlow's interface for filesystem plugins, declared here so that building needs no TensorFlow.
+// The part of TensorFlow's interface for filesystem plugins, declared here so that building needs no
+// TensorFlow.
 //
-// Layouts and signatures are those of tensorflow/c/experimental/filesystem/filesystem_interface.h, interface version 0
-// of all tables; tests/unit/test_tf_filesystem_api.py compares them with the headers inside an installed TensorFlow.
-// Function pointers that this plugin never sets are `Unused`.
+// Layouts and signatures are those of tensorflow/c/experimental/filesystem/filesystem_interface.h, interface
+// version 0 of all tables; tests/unit/test_tf_filesystem_api.py compares them with the headers inside an
+// installed TensorFlow. Function pointers that this plugin never sets are `Unused`.
 #ifndef IGNITE_STRATEGY_NATIVE_TENSORFLOW_TF_FILESYSTEM_API_H_
 #define IGNITE_STRATEGY_NATIVE_TENSORFLOW_TF_FILESYSTEM_API_H_
 
 #include <cstddef>
 #include <cstdint>
 
-struct TF_Status;
+typedef struct TF_Status TF_Status;
 
 namespace ignite_strategy {
 namespace tf_filesystem {
@@ -53,8 +54,10 @@ struct FilesystemOps {
   void (*cleanup)(Filesystem* filesystem);
   void (*new_random_access_file)(const Filesystem* filesystem, const char* path, RandomAccessFile* file,
                                  TF_Status* status);
-  void (*new_writable_file)(const Filesystem* filesystem, const char* path, WritableFile* file, TF_Status* status);
-  void (*new_appendable_file)(const Filesystem* filesystem, const char* path, WritableFile* file, TF_Status* status);
+  void (*new_writable_file)(const Filesystem* filesystem, const char* path, WritableFile* file,
+                            TF_Status* status);
+  void (*new_appendable_file)(const Filesystem* filesystem, const char* path, WritableFile* file,
+                              TF_Status* status);
   Unused new_read_only_memory_region_from_file;
   void (*create_dir)(const Filesystem* filesystem, const char* path, TF_Status* status);
   void (*recursively_create_dir)(const Filesystem* filesystem, const char* path, TF_Status* status);
