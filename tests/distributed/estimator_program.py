@@ -1,0 +1,141 @@
+"""A user's program for test_estimator.py: trains on a real job, tells what happens as JSON lines on stdout.
+
+Not a test. Arguments: addresses, cache, strategy, model directory, whether eager execution is on, then names of acts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import tensorflow as tf
+
+import ignite_strategy as igs
+
+ADDRESSES, CACHE, STRATEGY, MODEL_DIR, EAGER, *ACTS = sys.argv[1:]
+STARTED = time.monotonic()
+steps: dict[str, int] = {}
+
+
+def tell(event: str, **facts: object) -> None:
+    print(json.dumps({"event": event, "at": time.monotonic() - STARTED, **facts}), flush=True)
+
+
+class Clock(tf.estimator.SessionRunHook):
+    """Counts the steps of one task, and makes a step long enough to be interrupted."""
+
+    def __init__(self, task: str, sleep: float) -> None:
+        self.task, self.sleep = task, sleep
+
+    def after_run(self, run_context: object, run_values: object) -> None:
+        if not steps.get(self.task):
+            tell("first step", task=self.task)
+        steps[self.task] = steps.get(self.task, 0) + 1
+        time.sleep(self.sleep)
+
+
+def model_fn(features, labels, mode, config, params):  # type: ignore[no-untyped-def]
+    weights = tf.compat.v1.get_variable("weights", [3, 1])
+    predicted = tf.matmul(features, weights)
+    loss = tf.reduce_mean((predicted - labels) ** 2)
+    step = tf.compat.v1.train.get_global_step()
+    return tf.estimator.EstimatorSpec(
+        mode,
+        loss=loss,
+        predictions=predicted,
+        train_op=tf.compat.v1.train.GradientDescentOptimizer(0.01).minimize(loss, step),
+        training_hooks=[Clock(f"{config.task_type} {config.task_id}", params["sleep"])],
+        eval_metric_ops={"mean": tf.compat.v1.metrics.mean(predicted)},
+    )
+
+
+def input_fn() -> object:
+    return tf.data.Dataset.from_tensors(([1.0, 2.0, 3.0], [1.0])).repeat(64).batch(8).repeat()
+
+
+def finite() -> object:
+    return tf.data.Dataset.from_tensors(([1.0, 2.0, 3.0], [1.0])).repeat(16).batch(8)
+
+
+def generator() -> object:
+    return (
+        tf.data.Dataset.from_generator(lambda: iter([1.0] * 64), tf.float32, [])
+        .map(lambda value: (tf.fill([3], value), tf.fill([1], value)))
+        .batch(8)
+    )
+
+
+def broken_model_fn(features, labels, mode, config, params):  # type: ignore[no-untyped-def]
+    if config.task_type == "worker":
+        raise RuntimeError("the model of worker 0 is broken")
+    return model_fn(features, labels, mode, config, params)
+
+
+def train(config, max_steps, train_fn=input_fn, model=model_fn, sleep=0.0, throttle=0):  # type: ignore[no-untyped-def]
+    steps.clear()
+    begun = time.monotonic()
+    try:
+        tf.estimator.train_and_evaluate(
+            tf.estimator.Estimator(model, config=config, params={"sleep": sleep}),
+            tf.estimator.TrainSpec(train_fn, max_steps=max_steps),
+            tf.estimator.EvalSpec(finite, steps=None, start_delay_secs=0, throttle_secs=throttle),
+        )
+        tell("returned", seconds=time.monotonic() - begun, steps=steps)
+    except BaseException as error:
+        cause = type(error.__cause__).__name__
+        tell(
+            "raised",
+            seconds=time.monotonic() - begun,
+            type=type(error).__name__,
+            text=str(error),
+            cause=cause,
+            steps=steps,
+        )
+
+
+def threads() -> list[str]:
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        names = sorted(thread.name for thread in threading.enumerate())
+        if "ignite_strategy-run" not in names:
+            break
+        time.sleep(0.1)
+    return names
+
+
+def main() -> None:
+    if EAGER == "graph":
+        tf.compat.v1.disable_eager_execution()
+    tf.get_logger().setLevel("CRITICAL")
+    with igs.IgniteClusterResolver(CACHE, addresses=[ADDRESSES], strategy=STRATEGY) as resolver:
+        config = resolver.run_config(
+            model_dir=MODEL_DIR,
+            save_checkpoints_steps=20,
+            keep_checkpoint_max=0,
+            on_evaluation=lambda found: tell(
+                "evaluated", step=found.step, final=found.final, **found.metrics
+            ),
+        )
+        tell("running", tasks=[[f"{task.type} {task.index}", task.pid] for task in resolver.tasks()])
+        for act in ACTS:
+            tell("act", name=act, eager=tf.executing_eagerly())
+            if act == "no max_steps":
+                train(config, None)
+            elif act == "generator":
+                train(config, 10, generator)
+            elif act == "broken model":
+                train(config, 10, model=broken_model_fn)
+            elif act.startswith("to "):
+                train(config, int(act[3:]))
+            elif act == "long":
+                train(config, 1_000_000, sleep=0.02, throttle=600)
+            tell("threads", names=threads())
+    tell("closed")
+
+
+main()

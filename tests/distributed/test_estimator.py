@@ -1,0 +1,224 @@
+"""``tf.estimator.train_and_evaluate`` on a real job: agents beside real nodes, tasks with TensorFlow servers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from ignite_strategy.topology.caches import connect, create_cache
+
+from ignite_strategy.local import LocalCluster
+
+pytestmark = [pytest.mark.distributed, pytest.mark.timeout(300)]
+
+PROGRAM = Path(__file__).with_name("estimator_program.py")
+
+
+class Program:
+    """A running estimator_program.py and what it tells."""
+
+    def __init__(self, *arguments: str, folder: Path) -> None:
+        self.errors = (folder / "stderr").open("w+")
+        self.process = subprocess.Popen(
+            [sys.executable, str(PROGRAM), *arguments], stdout=subprocess.PIPE, stderr=self.errors, text=True
+        )
+        self.events: list[dict[str, Any]] = []
+        self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith("{"):
+                self._queue.put(json.loads(line))
+        self._queue.put(None)
+
+    def wait(self, event: str, seconds: float = 120, **facts: object) -> dict[str, Any]:
+        """The next event of this name with these facts."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                found = self._queue.get(timeout=max(0.01, deadline - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"no {event!r} within {seconds} s: {self.story()}") from None
+            assert found is not None, f"ended before {event!r}: {self.story()}"
+            self.events.append(found)
+            if found["event"] == event and all(found[name] == value for name, value in facts.items()):
+                return found
+
+    def exit(self, seconds: float) -> int:
+        """Waits for the end of the process; the exit code."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {seconds} s: {self.story()}") from None
+
+    def told(self, event: str) -> list[dict[str, Any]]:
+        return [found for found in self.events if found["event"] == event]
+
+    def story(self) -> str:
+        self.errors.flush()
+        self.errors.seek(0)
+        return f"{self.events[-8:]}\n{self.errors.read()[-3000:]}"
+
+    def close(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        self.process.wait(10)
+        self.errors.close()
+
+
+@pytest.fixture(scope="module")
+def training_cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(nodes=2, agents=True) as running:
+        with contextlib.closing(connect(running.addresses)) as client:
+            create_cache(client, "ESTIMATOR", partitions=2)
+        yield running
+
+
+@pytest.fixture
+def run(training_cluster: LocalCluster, tmp_path: Path) -> Iterator[Any]:
+    programs: list[Program] = []
+
+    def start(strategy: str, eager: str, *acts: str) -> Program:
+        program = Program(
+            training_cluster.addresses[0],
+            "ESTIMATOR",
+            strategy,
+            str(tmp_path / "model"),
+            eager,
+            *acts,
+            folder=tmp_path,
+        )
+        programs.append(program)
+        return program
+
+    yield start
+    for program in programs:
+        program.close()
+
+
+def pids(program: Program) -> dict[str, int]:
+    return dict(program.told("running")[0]["tasks"])
+
+
+def wait_until_gone(tasks: dict[str, int], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while left := [name for name, pid in tasks.items() if psutil.pid_exists(pid)]:
+        assert time.monotonic() < deadline, f"tasks left: {left}"
+        time.sleep(0.1)
+
+
+def evaluations(tmp_path: Path) -> list[int]:
+    """The steps in the event files of the evaluator."""
+    from tensorflow.compat.v1.train import summary_iterator
+
+    found = []
+    for file in (tmp_path / "model" / "eval").glob("events.*"):
+        found += [event.step for event in summary_iterator(str(file)) if event.HasField("summary")]
+    return sorted(set(found))
+
+
+@pytest.mark.parametrize("eager", ["eager", "graph"])
+def test_collective(run: Any, tmp_path: Path, eager: str) -> None:
+    """Errors before training are clear and leave the job usable; then two runs, the second resumes.
+
+    tensorflow/tensorflow #22321 and #22407 (collective training from a client hung), #27857 (it was never evaluated),
+    #48957 (generators hang), kubeflow/trainer #1658 (the last checkpoint was not evaluated).
+    """
+    acts = ["no max_steps", "generator", "broken model", "to 60", "to 100"]
+    program = run("collective", eager, *acts)
+    assert program.wait("act")["eager"] is (eager == "eager")
+
+    raised = program.wait("raised", 30)
+    assert (raised["type"], raised["seconds"] < 5) == ("InvalidArgumentError", True)
+    raised = program.wait("raised", 30)
+    assert raised["type"] == "UnsupportedError"
+    assert "from_generator" in raised["text"]
+    raised = program.wait("raised", 30)
+    assert (raised["type"], raised["text"]) == ("RuntimeError", "the model of worker 0 is broken")
+    assert raised["seconds"] < 15
+
+    returned = program.wait("returned", 60)
+    assert returned["steps"] == {"chief 0": 60, "worker 0": 60}
+    first = program.wait("threads")["names"]
+    program.wait("returned", 60)
+    assert program.wait("threads")["names"] == first, "each run must clean up"
+
+    told = program.told("evaluated")
+    assert [(each["step"], each["final"]) for each in told] == [
+        (0, False),
+        (20, False),
+        (40, False),
+        (60, True),
+        (60, False),  # the second run starts from it
+        (80, False),
+        (100, True),
+    ]
+    assert {"loss", "mean"} <= set(told[0])
+    assert evaluations(tmp_path) == [0, 20, 40, 60, 80, 100]
+    assert program.exit(15) == 0, program.story()
+    wait_until_gone(pids(program), 10)
+
+
+def test_parameter_server(run: Any) -> None:
+    """Every worker trains from the start (TensorFlow waits 30 s between looks), and a dead ps ends the run."""
+    program = run("parameter_server", "eager", "to 60", "long")
+    program.wait("act")
+    returned = program.wait("returned", 60)
+    assert returned["seconds"] < 25
+    steps = [each["step"] for each in program.told("evaluated")]
+    assert steps[0] == 0
+    assert steps[-1] >= 60
+
+    begun = program.wait("act")
+    late = {program.wait("first step", 30)["task"]: program.events[-1]["at"] - begun["at"] for _ in range(2)}
+    assert set(late) == {"chief 0", "worker 0"}
+    assert max(late.values()) < 10, f"seconds until each task's first step: {late}"
+    killed = time.monotonic()
+    os.kill(pids(program)["ps 0"], signal.SIGKILL)
+    raised = program.wait("raised", 15)
+    assert time.monotonic() - killed < 10
+    assert raised["type"] == "TaskLostError"
+    assert "ps 0" in raised["text"]
+    assert program.exit(15) == 0, program.story()
+    wait_until_gone(pids(program), 10)
+
+
+@pytest.mark.parametrize("victim", ["worker 0", "chief 0"])
+def test_a_killed_task_ends_the_run_with_its_name(run: Any, victim: str) -> None:
+    """yahoo/TensorFlowOnSpark #309, #38: a lost task left the rest of the job waiting for ever."""
+    program = run("collective", "eager", "long")
+    program.wait("first step", 90)
+    time.sleep(0.5)
+    killed = time.monotonic()
+    os.kill(pids(program)[victim], signal.SIGKILL)
+    raised = program.wait("raised", 15)
+    assert time.monotonic() - killed < 10
+    assert "TaskLostError" in (raised["type"], raised["cause"])
+    assert victim in raised["text"]
+    # The evaluator had 600 s to wait; nothing of that may keep the interpreter.
+    assert program.exit(15) == 0, program.story()
+    wait_until_gone(pids(program), 10)
+
+
+def test_ctrl_c(run: Any) -> None:
+    program = run("collective", "eager", "long")
+    program.wait("first step", 90)
+    time.sleep(0.5)
+    program.process.send_signal(signal.SIGINT)
+    assert program.wait("raised", 5)["type"] == "KeyboardInterrupt"
+    assert program.exit(15) == 0, program.story()
+    wait_until_gone(pids(program), 10)
