@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ignite_strategy import interrupts
 from ignite_strategy.errors import IgniteStrategyError, PreconditionError
 
 __all__ = ["ops", "path", "reader_report"]
@@ -39,6 +40,7 @@ def ops() -> Any:
         raise PreconditionError(
             "TensorFlow is not installed: pip install 'ignite-strategy[estimator]' (or [tensorflow] for the newest)"
         ) from error
+    interrupts.install()
     module = tf.load_op_library(str(path()))
     problem = ctypes.CDLL(str(path())).ignite_strategy_registration_problem
     problem.restype = ctypes.c_char_p

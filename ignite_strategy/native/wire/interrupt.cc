@@ -48,13 +48,22 @@ bool IsDefaultOrIgnored(const struct sigaction& action) {
          (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN);
 }
 
+bool Same(const struct sigaction& a, const struct sigaction& b) {
+  if ((a.sa_flags & SA_SIGINFO) != (b.sa_flags & SA_SIGINFO)) return false;
+  return (a.sa_flags & SA_SIGINFO) != 0 ? a.sa_sigaction == b.sa_sigaction : a.sa_handler == b.sa_handler;
+}
+
 void Install() {
   struct sigaction current;
   if (sigaction(SIGINT, nullptr, &current) != 0 || IsOurs(current)) return;
   // By default SIGINT ends the process, which needs no help of ours; ignored means ignored.
-  if (IsDefaultOrIgnored(current) || previous_count.load() == kMaxPrevious) return;
-  previous[previous_count.load()] = current;
-  previous_count.fetch_add(1);
+  if (IsDefaultOrIgnored(current)) return;
+  // A handler that we know has been put back over ours, by signal.signal() for instance: it does not call ours.
+  int at = 0;
+  while (at < previous_count.load() && !Same(previous[at], current)) ++at;
+  if (at == kMaxPrevious) return;
+  previous[at] = current;
+  previous_count.store(at + 1);
   struct sigaction ours = current;
   ours.sa_flags |= SA_SIGINFO;
   ours.sa_sigaction = OnInterrupt;
@@ -79,7 +88,8 @@ InterruptWatch::InterruptWatch() : seen_(interrupts.load()) {
       pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); }, [] { mutex.unlock(); });
   static_cast<void>(registered);
   const std::lock_guard<std::mutex> lock(mutex);
-  if (watches++ == 0) Install();
+  ++watches;
+  Install();
 }
 
 InterruptWatch::~InterruptWatch() {
@@ -87,7 +97,14 @@ InterruptWatch::~InterruptWatch() {
   if (--watches == 0) Uninstall();
 }
 
-bool InterruptWatch::interrupted() const { return interrupts.load() != seen_; }
+bool InterruptWatch::interrupted() const {
+  {
+    // The program may have installed a handler of its own since.
+    const std::lock_guard<std::mutex> lock(mutex);
+    Install();
+  }
+  return interrupts.load() != seen_;
+}
 
 std::function<void()> InterruptWatch::Check() const {
   return [this] {
