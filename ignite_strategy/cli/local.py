@@ -44,6 +44,9 @@ def up(
     ),
     heap: int = typer.Option(512, min=256, help="Heap of each node, in MiB."),
     data: int = typer.Option(1024, min=64, help="Upper limit of each node's memory for data, in MiB."),
+    full_speed: bool = typer.Option(
+        False, "--full-speed", help="Let Java optimise fully: a slower start, more throughput after a while."
+    ),
     detach: bool = typer.Option(
         False, "--detach", "-d", help="Return once it runs; end it with 'local down'."
     ),
@@ -58,7 +61,7 @@ def up(
     """  # noqa: D301
     from ignite_strategy.cli import up as command
 
-    options = command.UpOptions(nodes, port, agents, folder, heap, data)
+    options = command.UpOptions(nodes, port, agents, folder, heap, data, full_speed)
     if detach:
         command.run_detached(options)
     else:

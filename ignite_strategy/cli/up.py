@@ -35,11 +35,14 @@ class UpOptions(NamedTuple):
     folder: Path | None
     heap: int
     data: int
+    full_speed: bool
 
     def arguments(self) -> list[str]:
         """The same as command line arguments."""
         found = [f"--nodes={self.nodes}", f"--port={self.port}", f"--heap={self.heap}", f"--data={self.data}"]
         found.append("--agents" if self.agents else "--no-agents")
+        if self.full_speed:
+            found.append("--full-speed")
         return [*found, f"--folder={self.folder}"] if self.folder else found
 
 
@@ -116,6 +119,7 @@ def _start(options: UpOptions) -> LocalCluster:
         port=options.port,
         heap_mb=options.heap,
         data_mb=options.data,
+        full_speed=options.full_speed,
     )
 
 

@@ -48,6 +48,7 @@ class LocalCluster:
       data_mb: The upper limit of each node's memory for data.
       start_timeout: How long all nodes may take to form the cluster, in seconds.
       progress: Whether to draw a progress bar for the download; by default on a terminal.
+      full_speed: Let Java optimise fully, for measurements and long runs; the start takes twice the processor time.
       jvm_options: More options for each node's Java.
       config: Another node configuration than ``cluster/node.xml``, for the same system properties.
 
@@ -69,6 +70,7 @@ class LocalCluster:
         data_mb: int = 1024,
         start_timeout: float = 120.0,
         progress: bool | None = None,
+        full_speed: bool = False,
         jvm_options: Sequence[str] = (),
         config: str | Path | None = None,
     ) -> None:
@@ -77,6 +79,7 @@ class LocalCluster:
         self._java = find_java().path
         self._jars = ensure_jars(progress=progress)
         self._heap_mb, self._data_mb = heap_mb, data_mb
+        self._full_speed = full_speed
         self._jvm_options = tuple(jvm_options)
         self._config = Path(config) if config else cluster_file("node.xml")
         self._start_timeout = start_timeout
@@ -199,6 +202,7 @@ class LocalCluster:
                 heap_mb=self._heap_mb,
                 data_mb=self._data_mb,
                 config=self._config,
+                full_speed=self._full_speed,
                 jvm_options=self._jvm_options,
             )
             nodes.append(LocalNode(self, index, plan, self.folder / f"node-{index}.log"))
