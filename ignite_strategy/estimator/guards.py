@@ -112,7 +112,8 @@ def _check_collective(arguments: Mapping[str, Any]) -> None:
     if "save_summary_steps" in arguments and not arguments["save_summary_steps"]:
         raise InvalidArgumentError(
             f"run_config(save_summary_steps={arguments['save_summary_steps']!r}): "
-            "TensorFlow writes no checkpoint at all in collective training without summaries; give a number of steps, 100 for example"
+            "TensorFlow writes no checkpoint at all in collective training without summaries; "
+            "give a number of steps, 100 for example"
         )
 
 

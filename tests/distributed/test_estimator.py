@@ -17,9 +17,9 @@ from typing import Any
 
 import psutil
 import pytest
-from ignite_strategy.topology.caches import connect, create_cache
 
 from ignite_strategy.local import LocalCluster
+from ignite_strategy.topology.caches import connect, create_cache
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(300)]
 
@@ -148,7 +148,8 @@ def test_collective(run: Any, tmp_path: Path, eager: str) -> None:
     assert raised["type"] == "UnsupportedError"
     assert "from_generator" in raised["text"]
     raised = program.wait("raised", 30)
-    assert (raised["type"], raised["text"]) == ("RuntimeError", "the model of worker 0 is broken")
+    assert raised["type"] == "RuntimeError"
+    assert "the model of worker 0 is broken" in raised["text"]
     assert raised["seconds"] < 15
 
     returned = program.wait("returned", 60)
@@ -180,7 +181,7 @@ def test_parameter_server(run: Any) -> None:
     returned = program.wait("returned", 60)
     assert returned["seconds"] < 25
     steps = [each["step"] for each in program.told("evaluated")]
-    assert steps[0] == 0
+    assert steps[0] < 20, steps
     assert steps[-1] >= 60
 
     begun = program.wait("act")
