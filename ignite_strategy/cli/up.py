@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from rich.console import Console
 from ignite_strategy.cli.tables import node_table
 from ignite_strategy.errors import AlreadyExistsError, ClusterError, IgniteStrategyError
 from ignite_strategy.local import LocalCluster, state
+from ignite_strategy.local.folders import run_folder
 from ignite_strategy.local.ports import is_free
 
 __all__ = ["UpOptions", "run_detached", "run_here"]
@@ -66,9 +66,9 @@ def run_here(options: UpOptions) -> None:
 def run_detached(options: UpOptions) -> None:
     """Starts ``local up`` in a process of its own and returns once its nodes answer."""
     _check_ports(options)
-    descriptor, name = tempfile.mkstemp(prefix="ignite-strategy-up-", suffix=".log")
+    said = run_folder() / f"local-{options.port}.log"
     command = [sys.executable, "-m", "ignite_strategy", "local", "up", *options.arguments()]
-    with open(descriptor, "wb") as output:
+    with said.open("wb") as output:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
@@ -78,14 +78,14 @@ def run_detached(options: UpOptions) -> None:
             if process.poll() is not None or time.monotonic() > deadline:
                 process.terminate()
                 raise ClusterError(
-                    Path(name).read_text().strip().replace("error: ", "", 1) or f"it ended: see {name}"
+                    said.read_text().strip().replace("error: ", "", 1) or f"it ended: see {said}"
                 )
             time.sleep(0.1)
     except BaseException:
         process.terminate()
         raise
     time.sleep(0.2)  # for the last lines of what it prints
-    print(Path(name).read_text(), end="")
+    print(said.read_text(), end="")
     print(
         f"It runs in the background (pid {process.pid}). End it with: ignite-strategy local down --port {options.port}"
     )
