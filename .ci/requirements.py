@@ -1,4 +1,4 @@
-"""Prints the requirements of this project's extras, one a line, so that they can be installed before it is built.
+"""Prints the requirements of this project's extras, one a line, to be installed before it is built.
 
 ``requirements.py build test`` prints the project's own requirements, the build system's, and those of the extra ``test``.
 """

@@ -1,7 +1,7 @@
 """TensorFlow training inside an Apache Ignite cluster.
 
-``import ignite_strategy as igs`` is cheap: it loads neither TensorFlow nor Dask nor a ZooKeeper client. Public names are
-loaded on first use, and ``igfs://`` registers itself as soon as TensorFlow is imported, before or after this package.
+``import ignite_strategy as igs`` is cheap: it loads neither TensorFlow nor Dask nor a ZooKeeper client. Public names
+are loaded on first use, and ``igfs://`` registers itself as soon as TensorFlow is imported, before or after this package.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EXPORTS = {
     "LocalCluster": "ignite_strategy.local",
 }
 
-__all__ = [  # noqa: PLE0604, RUF022
+__all__ = [
     "IgniteClusterResolver",
     "IgniteDataset",
     "IgniteStrategy",

@@ -40,7 +40,7 @@ def run_config(
     strategy: str | IgniteStrategy = "collective",
     model_dir: Any = None,
     *,
-    evaluator: bool = True,
+    evaluator: bool | None = None,
     on_evaluation: Callable[[Evaluation], None] | None = print_evaluation,
     **arguments: Any,
 ) -> Any:
@@ -54,10 +54,12 @@ def run_config(
     a task, agent or node is lost, evaluates in an evaluator that honours ``throttle_secs`` but never
     outlives training, and can be left with Ctrl-C.
 
-    Args: resolver: Where the tasks are. strategy: ``"collective"``, ``"parameter_server"`` or
-      ``"mirrored"``, or an :class:`IgniteStrategy`. model_dir: Where checkpoints and events go; client and
-      tasks must all see it, as they do ``igfs:///PATH``. evaluator: Whether ``train_and_evaluate``
-      evaluates. on_evaluation: Called with each evaluation; prints a line by default.
+    Args:
+      resolver: Where the tasks are.
+      strategy: ``"collective"``, ``"parameter_server"`` or ``"mirrored"``, or an :class:`IgniteStrategy`.
+      model_dir: Where checkpoints and events go; client and tasks must all see it, as they do ``igfs:///PATH``.
+      evaluator: Whether ``train_and_evaluate`` evaluates; by default what the resolver was told.
+      on_evaluation: Called with each evaluation; prints a line by default.
       **arguments: RunConfig's; ``save_checkpoints_steps`` is 500 unless given.
 
     Raises:
@@ -84,7 +86,7 @@ def run_config(
         lambda: _training_cluster(resolver), lambda: resolver.failure, on_evaluation
     )
     cluster = _training_cluster(resolver)
-    if evaluator:
+    if resolver.has_evaluator if evaluator is None else evaluator:
         cluster["evaluator"] = _EVALUATOR
     return tf.estimator.RunConfig(
         model_dir=model_dir,

@@ -113,7 +113,9 @@ def main() -> None:
     if EAGER == "graph":
         tf.compat.v1.disable_eager_execution()
     tf.get_logger().setLevel("CRITICAL")
-    with igs.IgniteClusterResolver(CACHE, addresses=[ADDRESSES], strategy=STRATEGY) as resolver:
+    with igs.IgniteClusterResolver(
+        CACHE, addresses=[ADDRESSES], strategy=STRATEGY, evaluator=True
+    ) as resolver:
         config = resolver.run_config(
             model_dir=MODEL_DIR,
             save_checkpoints_steps=20,

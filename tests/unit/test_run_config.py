@@ -23,6 +23,7 @@ class Resolver:
     """A cluster that is there already; nothing here contacts it."""
 
     failure = None
+    has_evaluator = True
 
     def __init__(self) -> None:
         self.started: list[str] = []

@@ -19,8 +19,9 @@ Wait PythonWait(Millis limit);
 // The same without a deadline of its own, for calls that have their limits in Timeouts.
 Wait PythonWait();
 
-// Releases Python's lock while native code waits. Unlike nanobind's own guard it never takes the lock back in an
-// interpreter that is ending: there a daemon thread would be unwound through code that must not throw, and abort.
+// Releases Python's lock while native code waits. Unlike nanobind's own guard it never takes the lock back in
+// an interpreter that is ending: there a daemon thread would be unwound through code that must not throw, and
+// abort.
 class WithoutPython {
  public:
   WithoutPython() : state_(PyEval_SaveThread()) {}

@@ -58,7 +58,8 @@ void Install() {
   if (sigaction(SIGINT, nullptr, &current) != 0 || IsOurs(current)) return;
   // By default SIGINT ends the process, which needs no help of ours; ignored means ignored.
   if (IsDefaultOrIgnored(current)) return;
-  // A handler that we know has been put back over ours, by signal.signal() for instance: it does not call ours.
+  // A handler that we know has been put back over ours, by signal.signal() for instance: it does not call
+  // ours.
   int at = 0;
   while (at < previous_count.load() && !Same(previous[at], current)) ++at;
   if (at == kMaxPrevious) return;
