@@ -18,7 +18,7 @@ export IGNITE_STRATEGY_NEWEST_PYTHON := $(NEWEST)/bin/python
 # The build tools come from the environment, not from whatever this machine has.
 export PATH := $(VENV)/bin:$(PATH)
 
-.PHONY: help setup build newest demo test test-fast check format wheel clean prerequisites
+.PHONY: help setup build newest demo test test-fast fuzz check format wheel clean prerequisites
 .DELETE_ON_ERROR:
 
 help: ## This list
@@ -67,6 +67,9 @@ test: build newest ## All tests, on real servers
 test-fast: build ## The tests that need no server: seconds, for each commit
 	@$(PYTEST) -q tests/unit tests/wire
 
+fuzz: build ## Damaged and random server answers, with the sanitizers in the native code (minutes)
+	@PYTHON=$(PY) .ci/sanitize tests/fuzz tests/wire
+
 check: $(VENV)/.built ## Formatting, lint and types
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
@@ -79,7 +82,7 @@ format: $(VENV)/.built ## Rewrite the sources in the house style
 
 wheel: $(VENV)/.dependencies ## A manylinux wheel in dist/, with OpenSSL inside; needs no TensorFlow
 	@rm -rf dist build/wheel && mkdir -p dist
-	@$(PY) -m build --wheel --outdir build/wheel . > build/wheel.log 2>&1 || (tail -40 build/wheel.log; exit 1)
+	@$(PY) -m build --wheel -C build-dir=build/wheel-objects --outdir build/wheel . > build/wheel.log 2>&1 || (tail -40 build/wheel.log; exit 1)
 	@$(PY) -m auditwheel repair --wheel-dir dist build/wheel/*.whl
 	@$(PY) -m auditwheel show dist/*.whl && ls -l dist
 

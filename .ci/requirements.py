@@ -1,6 +1,6 @@
 """Prints the requirements of this project's extras, one a line, to be installed before it is built.
 
-``requirements.py build test`` prints the project's own requirements, the build system's, and those of the extra ``test``.
+``requirements.py build test`` prints the project's own requirements, the build system's, and those of extra ``test``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """TensorFlow training inside an Apache Ignite cluster.
 
 ``import ignite_strategy as igs`` is cheap: it loads neither TensorFlow nor Dask nor a ZooKeeper client. Public names
-are loaded on first use, and ``igfs://`` registers itself as soon as TensorFlow is imported, before or after this package.
+are loaded on first use, and ``igfs://`` registers itself as soon as TensorFlow is imported, before or after this
+package.
 """
 
 from __future__ import annotations
