@@ -156,6 +156,7 @@ _BY_CODE: dict[int, type[IgniteStrategyError]] = {
     6: AlreadyExistsError,
     7: AuthenticationError,
     9: PreconditionError,
+    10: PreconditionError,
     12: UnsupportedError,
     14: ConnectionFailedError,
     15: DataLossError,

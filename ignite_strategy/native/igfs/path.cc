@@ -11,11 +11,6 @@ namespace {
 
 constexpr std::string_view kScheme = "igfs://";
 
-[[noreturn]] void Refuse(std::string_view uri, const std::string& why) {
-  throw Error(Code::kInvalidArgument,
-              "'" + std::string(uri) + "' is not of the form igfs://[FILE_SYSTEM@]host[:port]/path: " + why);
-}
-
 // Length of the UTF-8 sequence that starts at text[at], 0 if it is malformed (overlong, surrogate, beyond
 // U+10FFFF).
 std::size_t SequenceLength(std::string_view text, std::size_t at) {
@@ -41,10 +36,24 @@ bool ValidUtf8(std::string_view text) {
   return true;
 }
 
+// For messages: short, and UTF-8 whatever the text is.
+std::string Quote(std::string_view text) {
+  std::string quoted(text.substr(0, 200));
+  if (!ValidUtf8(quoted)) {
+    std::replace_if(quoted.begin(), quoted.end(), [](char c) { return (c & 0x80) != 0; }, '?');
+  }
+  return "'" + quoted + "'";
+}
+
+[[noreturn]] void Refuse(std::string_view uri, const std::string& why) {
+  throw Error(Code::kInvalidArgument,
+              Quote(uri) + " is not of the form igfs://[FILE_SYSTEM@]host[:port]/path: " + why);
+}
+
 std::uint16_t ParsePort(std::string_view uri, std::string_view text) {
   const auto digit = [](char c) { return c >= '0' && c <= '9'; };
   if (text.empty() || text.size() > 5 || !std::all_of(text.begin(), text.end(), digit)) {
-    Refuse(uri, "'" + std::string(text) + "' is not a port");
+    Refuse(uri, Quote(text) + " is not a port");
   }
   const unsigned long port = std::stoul(std::string(text));
   if (port == 0 || port > 65535) Refuse(uri, "a port is between 1 and 65535");
@@ -111,8 +120,7 @@ Path ParsePath(std::string_view text) {
     }
     if (!ValidName(name)) {
       throw Error(Code::kInvalidArgument,
-                  "'" + std::string(text.substr(0, 200)) +
-                      "' has a name that is not UTF-8, contains NUL or is longer than " +
+                  Quote(text) + " has a name that is not UTF-8, contains NUL or is longer than " +
                       std::to_string(kMaxNameBytes) + " bytes");
     }
     path.emplace_back(name);

@@ -10,7 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#ifndef IGNITE_STRATEGY_WITH_TENSORFLOW_HEADERS
 typedef struct TF_Status TF_Status;
+#endif
 
 namespace ignite_strategy {
 namespace tf_filesystem {
