@@ -84,6 +84,9 @@ def discover(
     connect_timeout: float = 5.0,
     request_timeout: float = 30.0,
 ) -> dict[str, Any]: ...
+def decode_rows(
+    rows: bytes, count: int, columns: list[tuple[list[str], int, int, int]], types: dict[int, bytes]
+) -> list[Any]: ...
 def reader_report() -> str: ...
 
 class Scan:

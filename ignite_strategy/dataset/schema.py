@@ -203,9 +203,13 @@ def _walk(path: tuple[str, ...], description: Mapping[str, Any], found: _Found) 
     elif entry.kind == "object":
         _walk_object(path, description, found)
     elif not description["codes"] and description["declared"]:
-        found.problems[name] = f"is declared as a {entry.name} and no sampled row has a value there"
+        found.problems[name] = f"is declared as {_a(entry.name)} and no sampled row has a value there"
     else:
-        found.problems[name] = f"is a {entry.name}, which this version does not read"
+        found.problems[name] = f"is {_a(entry.name)}, which this version does not read"
+
+
+def _a(name: str) -> str:
+    return f"{'an' if name[0] in 'aeio' else 'a'} {name}"
 
 
 def _walk_object(path: tuple[str, ...], description: Mapping[str, Any], found: _Found) -> None:

@@ -87,6 +87,7 @@ RowDecoder::RowDecoder(const std::vector<ColumnSpec>& specs, TypeCache* types, s
     const ColumnSpec& spec = specs[i];
     Node* node = root_.get();
     for (const std::string& part : spec.path) {
+      if (node->column != kMissing) break;
       Node* child = node->Child(part);
       if (child == nullptr) {
         node->children.push_back(std::make_unique<Node>());
@@ -102,7 +103,7 @@ RowDecoder::RowDecoder(const std::vector<ColumnSpec>& specs, TypeCache* types, s
     }
     const TypeInfo* type = FindType(spec.type_code);
     if (type == nullptr || (type->support != Support::kScalar && type->support != Support::kArray)) {
-      throw Error(Code::kUnimplemented, "column '" + spec.Name() + "': a " + TypeName(spec.type_code) +
+      throw Error(Code::kUnimplemented, "column '" + spec.Name() + "': " + WithArticle(spec.type_code) +
                                             " cannot be read in this version" + kLeaveOut);
     }
     node->column = static_cast<int>(i);
@@ -169,13 +170,12 @@ void RowDecoder::LocateValue(Reader& reader, Node& node, std::vector<Slot>& slot
                 "field " + node.path + " has the unknown type code " + std::to_string(type_code));
   }
   if (type->support == Support::kUnsupported) {
-    throw Error(Code::kUnimplemented, "field " + node.path + " is a " + type->name +
+    throw Error(Code::kUnimplemented, "field " + node.path + " is " + WithArticle(type_code) +
                                           ", which this version does not read" + kLeaveOut);
   }
-  const std::string want =
-      node.column == kMissing ? "an object" : std::string("a ") + TypeName(node.type_code);
-  throw Error(Code::kInvalidArgument, "field " + node.path + " is a " + type->name + " here but " + want +
-                                          " in the dataset's element_spec");
+  const std::string want = node.column == kMissing ? "an object" : WithArticle(node.type_code);
+  throw Error(Code::kInvalidArgument, "field " + node.path + " is " + WithArticle(type_code) + " here but " +
+                                          want + " in the dataset's element_spec");
 }
 
 void RowDecoder::LocateObject(const ObjectView& object, Node& node, std::vector<Slot>& slots) {

@@ -190,6 +190,12 @@ const char* TypeName(std::uint8_t type_code) {
   return type == nullptr ? "value of an unknown type" : type->name;
 }
 
+std::string WithArticle(std::uint8_t type_code) {
+  const std::string name = TypeName(type_code);
+  // "UUID" begins with a consonant when it is spoken.
+  return (name.find_first_of("aeio") == 0 || name.compare(0, 2, "un") == 0 ? "an " : "a ") + name;
+}
+
 std::uint8_t CodeFor(DType dtype, bool array) {
   const Support want = array ? Support::kArray : Support::kScalar;
   for (const TypeInfo& type : kTypes) {

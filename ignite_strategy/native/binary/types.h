@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "native/wire/buffer.h"
 
@@ -68,6 +69,8 @@ constexpr std::uint8_t kInt = 3, kLong = 4, kString = 9, kWrapped = 27, kNull = 
 const TypeInfo* FindType(std::uint8_t type_code);
 // "string", "UUID" or "unknown type code 77".
 const char* TypeName(std::uint8_t type_code);
+// The same with its article: "an int", "a UUID".
+std::string WithArticle(std::uint8_t type_code);
 // The code of the column type with this dtype: a scalar, or an array of it. 0 if there is none.
 std::uint8_t CodeFor(DType dtype, bool array);
 

@@ -1,6 +1,7 @@
 // Scans and samples for Python without TensorFlow.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/set.h>
@@ -8,14 +9,17 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "native/binary/decoder.h"
 #include "native/python/bindings.h"
 #include "native/scan/config.h"
 #include "native/scan/discover.h"
@@ -39,6 +43,17 @@ std::vector<Endpoint> ToEndpoints(const PythonEndpoints& endpoints) {
   return result;
 }
 
+std::vector<ColumnSpec> ToColumns(const std::vector<PythonColumn>& columns) {
+  std::vector<ColumnSpec> specs;
+  for (const auto& [path, type_code, length, layout] : columns) {
+    if (layout > static_cast<std::uint8_t>(ArrayLayout::kRagged)) {
+      throw Error(Code::kInvalidArgument, "unknown layout of a column");
+    }
+    specs.push_back({path, type_code, length, static_cast<ArrayLayout>(layout)});
+  }
+  return specs;
+}
+
 nb::bytes MakeConfig(const std::string& cache, const PythonEndpoints& endpoints,
                      const std::vector<PythonColumn>& columns, bool local, bool env,
                      const std::optional<Partitions>& partitions, bool intersect, std::int32_t page_size,
@@ -57,11 +72,7 @@ nb::bytes MakeConfig(const std::string& cache, const PythonEndpoints& endpoints,
   config.drop_remainder = drop_remainder;
   config.timeouts = {Seconds(connect_timeout, "connect_timeout"),
                      Seconds(request_timeout, "request_timeout")};
-  for (const auto& [path, type_code, length, layout] : columns) {
-    if (layout > static_cast<std::uint8_t>(ArrayLayout::kRagged))
-      throw Error(Code::kInvalidArgument, "unknown layout");
-    config.columns.push_back({path, type_code, length, static_cast<ArrayLayout>(layout)});
-  }
+  config.columns = ToColumns(columns);
   const std::string bytes = config.Serialize();
   return nb::bytes(bytes.data(), bytes.size());
 }
@@ -104,6 +115,37 @@ nb::object ToPython(Column& column) {
   std::memcpy(splits.Extend(bytes), column.splits.data(), bytes);
   return nb::make_tuple(
       values, Array(DType::kInt64, {static_cast<std::int64_t>(column.splits.size())}, std::move(splits)));
+}
+
+// Decodes rows that did not come from a server: `types` has responses of operation 3002 by type id.
+nb::list DecodeRows(const nb::bytes& rows, std::int32_t count, const std::vector<PythonColumn>& columns,
+                    const std::map<std::int32_t, nb::bytes>& types) {
+  const std::vector<ColumnSpec> specs = ToColumns(columns);
+  TypeCache cache([&](std::int32_t type_id) -> std::optional<TypeMetadata> {
+    const auto found = types.find(type_id);
+    if (found == types.end()) return std::nullopt;
+    Reader reader(reinterpret_cast<const std::uint8_t*>(found->second.c_str()), found->second.size());
+    return ParseTypeMetadata(reader);
+  });
+  RowDecoder decoder(specs, &cache, "these rows");
+  BatchBuilder builder(specs, static_cast<std::size_t>(std::max(count, 0)), rows.size());
+  Reader reader(reinterpret_cast<const std::uint8_t*>(rows.c_str()), rows.size());
+  std::vector<Slot> slots(specs.size());
+  for (std::int32_t i = 0; i < count; ++i) {
+    const Reader row = reader;
+    decoder.Locate(reader, slots);
+    const int wrong = builder.Append(slots);
+    if (wrong >= 0) {
+      const auto column = static_cast<std::size_t>(wrong);
+      throw decoder.WrongLength(row, specs[column], slots[column].count, builder.length(column));
+    }
+  }
+  if (reader.left() != 0)
+    throw Error(Code::kDataLoss, std::to_string(reader.left()) + " bytes after the last row");
+  nb::list result;
+  std::vector<Column> finished = builder.Finish();
+  for (Column& column : finished) result.append(ToPython(column));
+  return result;
 }
 
 // A pass for Python's own use.
@@ -229,6 +271,9 @@ void BindScan(nb::module_& module) {
   module.def("discover", &PythonDiscover, nb::arg("host"), nb::arg("port"), nb::arg("cache"), nb::kw_only(),
              nb::arg("local") = false, nb::arg("connect_timeout") = 5.0, nb::arg("request_timeout") = 30.0,
              "What the server knows about the types in a cache, and what a sample of its rows looks like.");
+  module.def("decode_rows", &DecodeRows, nb::arg("rows"), nb::arg("count"), nb::arg("columns"),
+             nb::arg("types"),
+             "Decodes rows as they are on the wire; `types` = type id -> response of operation 3002.");
   module.def("reader_report", &ReaderReport, "What this module's scans have read, as JSON.");
   nb::class_<PythonScan>(module, "Scan", "One pass over a cache, as NumPy columns.")
       .def(nb::init<const nb::bytes&>(), nb::arg("config"))
