@@ -1,4 +1,4 @@
-"""Ignite's binary format written by hand, for tests that read it: values, objects with every kind of footer, metadata."""
+"""Ignite's binary format written by hand, for tests that read it: values, objects with all footers, metadata."""
 
 from __future__ import annotations
 

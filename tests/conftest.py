@@ -13,7 +13,8 @@ import pytest
 from ignite_strategy.local import LocalCluster
 
 _STRIPPED = ("IGNITE_", "IGFS_", "TF_CONFIG", "TF_CLUSTER", "TF_WORKERS")
-_KEPT = ("IGNITE_STRATEGY_CACHE",)  # where downloads are; no behaviour depends on it
+# Where downloads are, and another interpreter: no behaviour depends on them.
+_KEPT = ("IGNITE_STRATEGY_CACHE", "IGNITE_STRATEGY_NEWEST_PYTHON")
 _names = itertools.count()
 
 

@@ -270,10 +270,11 @@ def columns_of(leaves: Iterator[tuple[tuple[str, ...], str, bool, int | None]]) 
     columns = []
     for path, dtype, is_array, length in leaves:
         code = codes.get((dtype, "array" if is_array else "scalar"))
+        known = sorted({name for name, _ in codes})
         if code is None:
             raise UnsupportedError(
                 f"element_spec: {'.'.join(path)} is {'an array of ' if is_array else ''}{dtype}, which no "
-                f"type of Ignite that this version reads becomes; there are: {', '.join(sorted({dtype for dtype, _ in codes}))}"
+                f"type of Ignite that this version reads becomes; there are: {', '.join(known)}"
             )
         columns.append(Column(path, code, length))
     return tuple(sorted(columns, key=lambda column: column.path))

@@ -257,8 +257,7 @@ class TestErrorsOfTheServer:
             with pytest.raises(
                 UnsupportedError, match=r"cache 'C', row with key 1, in val: field val is NULL"
             ):
-                while scan.next():
-                    pass
+                drain(scan)
             _await(lambda: not cursors.open_cursors)
 
 

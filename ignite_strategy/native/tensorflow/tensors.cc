@@ -100,6 +100,12 @@ std::vector<std::int32_t> Int32VectorInput(TF_OpKernelContext* context, int inde
 void SetOutput(TF_OpKernelContext* context, int index, DType dtype, const std::vector<std::int64_t>& shape,
                Buffer buffer) {
   const std::size_t bytes = buffer.size();
+  // A tensor around no memory at all crashes TensorFlow's unbatch(): one without elements is TensorFlow's to
+  // make.
+  if (bytes == 0) {
+    Allocate(context, index, static_cast<TF_DataType>(dtype), shape, 0);
+    return;
+  }
   const Tensor tensor(Tf().NewTensor(
       static_cast<TF_DataType>(dtype), shape.data(), static_cast<int>(shape.size()), buffer.Release(), bytes,
       [](void* data, std::size_t, void*) { Buffer::Free(data); }, nullptr));
