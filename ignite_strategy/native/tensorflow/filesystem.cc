@@ -109,7 +109,13 @@ igfs::FileWriter* Writing(const WritableFile* file) {
   return static_cast<igfs::FileWriter*>(file->plugin_file);
 }
 
-void CleanupWriting(WritableFile* file) { delete Writing(file); }
+// Parts of TensorFlow drop a file without closing it and count on its content (the lock file of
+// Dataset.cache), as all of TensorFlow's own filesystems allow. After an error nothing is published.
+void CleanupWriting(WritableFile* file) {
+  if (file->plugin_file == nullptr) return;
+  Run(nullptr, [&](const Wait& wait) { Writing(file)->Close(wait); });
+  delete Writing(file);
+}
 
 void Append(const WritableFile* file, const char* buffer, std::size_t size, TF_Status* status) {
   Run(status, [&](const Wait& wait) { Writing(file)->Append(buffer, size, wait); });
