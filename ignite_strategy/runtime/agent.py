@@ -23,8 +23,8 @@ from ignite_strategy import __version__
 from ignite_strategy.errors import (
     AlreadyExistsError,
     CancelledError,
-    ConnectionFailedError,
     IgniteStrategyError,
+    InvalidArgumentError,
     PreconditionError,
     UnsupportedError,
 )
@@ -62,6 +62,7 @@ class Agent:
         self._advertise = advertise
         self._instance = uuid.uuid4().hex
         self._stop = threading.Event()
+        self._has_served = False
 
     def stop(self, *_: object) -> None:
         """Makes :meth:`run` stop its tasks and return; fit for a signal handler."""
@@ -75,9 +76,11 @@ class Agent:
             try:
                 self._serve()
                 pause = 0.5
-            except (ConnectionFailedError, CancelledError, AlreadyExistsError, PreconditionError) as error:
+            except IgniteStrategyError as error:
                 if self._stop.is_set():
                     break
+                if isinstance(error, (UnsupportedError, InvalidArgumentError)) and not self._has_served:
+                    raise  # waiting would not help
                 if time.monotonic() - said > 10:
                     _log.warning("waiting for Ignite node %s: %s", self._endpoint, error)
                     said = time.monotonic()
@@ -92,6 +95,7 @@ class Agent:
             with registry:
                 lease = self._register(registry, node, host)
                 print(f"agent of Ignite node {node.id} ready: {self._endpoint}, tasks at {host}", flush=True)
+                self._has_served = True
                 session = _Session(registry, lease, connection, node, host, self)
                 try:
                     session.loop()

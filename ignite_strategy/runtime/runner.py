@@ -260,7 +260,9 @@ class JobRunner:
                 if time.monotonic() - contact > _CONTACT_SECONDS:
                     self._fail_contact(error)
                     return
-            except IgniteStrategyError as error:
+            except Exception as error:
+                # Whatever it is: without this thread nobody keeps the lease or ends the wait for the tasks.
+                _log.debug("the watch of job %s", self.id, exc_info=True)
                 self._fail_contact(error)
                 return
             running = self._job.state in (machine.JobState.RUNNING, machine.JobState.FAILED)
@@ -350,8 +352,8 @@ class JobRunner:
             exit_code=status.exit if status else None,
         )
 
-    def _fail_contact(self, error: IgniteStrategyError) -> None:
-        self._end_with(TaskLostError(f"job {self.id} is out of control: {error}", kind="node"))
+    def _fail_contact(self, error: Exception) -> None:
+        self._end_with(TaskLostError(f"job {self.id} cannot be watched any longer: {error}", kind="node"))
 
     def _end_with(self, error: IgniteStrategyError) -> None:
         self._error = error

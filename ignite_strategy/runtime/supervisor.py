@@ -20,6 +20,8 @@ __all__ = ["TaskProcess"]
 
 # A task has this long between SIGTERM and SIGKILL.
 STOP_SECONDS = 2.0
+# A task that serves reports every second. One that has been silent for this long hangs, and others wait for it.
+_SILENT_SECONDS = 30.0
 _LONGEST_LINE = 1 << 20
 _log = logging.getLogger(__name__)
 
@@ -45,6 +47,7 @@ class TaskProcess:
         self._tensorflow = ""
         self._readers: tuple[dict[str, Any], ...] = ()
         self._buffer = b""
+        self._heard = time.monotonic()
         self._stopping: float | None = None
         self._told: dict[str, Any] | None = None
         command = [sys.executable, "-m", "ignite_strategy.runtime.task", "--job", job]
@@ -132,6 +135,9 @@ class TaskProcess:
             self._end(code)
         elif self._stopping is not None and time.monotonic() - self._stopping > STOP_SECONDS:
             self._signal(signal.SIGKILL)
+        elif self.serving and time.monotonic() - self._heard > _SILENT_SECONDS and not self._error:
+            self._error = f"it had not reported for {_SILENT_SECONDS:.0f} s, so its agent ended it"
+            self._signal(signal.SIGKILL)
         return before != (self._state, self._port)
 
     def _listen(self) -> None:
@@ -143,6 +149,7 @@ class TaskProcess:
             if not data:
                 return
             self._buffer += data
+            self._heard = time.monotonic()
             *lines, self._buffer = self._buffer.split(b"\n")
             if len(self._buffer) > _LONGEST_LINE:
                 self._buffer = b""

@@ -305,30 +305,25 @@ def _deal_evenly(
     owned: Mapping[str, list[int]], counts: Mapping[str, int], kept: Mapping[str, list[_Slot]]
 ) -> list[_Slot]:
     """Counts that differ by at most 1 over all replicas; partitions are local as far as that allows."""
-    total = sum(len(parts) for parts in owned.values())
-    slots = [slot for node in owned for slot in _resumed(node, counts[node], kept[node])]
+    by_node = {node: _resumed(node, counts[node], kept[node]) for node in owned}
+    slots = [slot for here in by_node.values() for slot in here]
     room = _even_room(slots, owned, counts)
-    at = 0
-    for node, parts in owned.items():
-        mine, here = set(parts), range(at, at + counts[node])
-        at += counts[node]
-        # What moved to another primary moves to its reader too; what was read from elsewhere before stays: a moving
-        # partition costs more than it gains where the counts are even anyway.
-        for i in here:
-            kept_here = [p for p in slots[i].partitions if p in mine]
-            slots[i].partitions = (
-                kept_here + [p for p in slots[i].partitions if p in slots[i].remote - mine]
-            )[: room[i]]
+    # What moved to another primary moves to its reader too; what was read from elsewhere before stays: a moving
+    # partition costs more than it gains where the counts are even anyway.
+    for node, here in by_node.items():
+        mine = set(owned[node])
+        for slot in here:
+            local = [p for p in slot.partitions if p in mine]
+            remote = [p for p in slot.partitions if p in slot.remote and p not in mine]
+            slot.partitions = (local + remote)[: room[id(slot)]]
     taken = {p for slot in slots for p in slot.partitions}
-    at = 0
-    for node, parts in owned.items():
-        left = [p for p in parts if p not in taken]
-        for i in range(at, at + counts[node]):
-            free = room[i] - len(slots[i].partitions)
-            slots[i].partitions += left[:free]
+    for node, here in by_node.items():
+        left = [p for p in owned[node] if p not in taken]
+        for slot in here:
+            free = room[id(slot)] - len(slot.partitions)
+            slot.partitions += left[:free]
             del left[:free]
-        at += counts[node]
-    _fill(slots, room, range(total))
+    _fill(slots, [room[id(slot)] for slot in slots], range(sum(map(len, owned.values()))))
     return slots
 
 
@@ -338,19 +333,17 @@ def _resumed(node: str, count: int, kept: Sequence[_Slot]) -> list[_Slot]:
 
 def _even_room(
     slots: Sequence[_Slot], owned: Mapping[str, list[int]], counts: Mapping[str, int]
-) -> list[int]:
-    """How many partitions each replica gets: the larger shares where partitions would be left over."""
-    low, extra = divmod(sum(len(parts) for parts in owned.values()), len(slots))
+) -> dict[int, int]:
+    """How many partitions each replica (by ``id``) gets: the larger shares where partitions would be left over."""
+    low, extra = divmod(sum(map(len, owned.values())), len(slots))
     surplus = {node: len(owned[node]) - low * counts[node] for node in owned}
-    room = [low] * len(slots)
-    order = sorted(
-        range(len(slots)), key=lambda at: (-surplus[slots[at].node], -len(slots[at].partitions), at)
-    )
-    for wanted in (True, False):
-        for at in order:
-            if extra and room[at] == low and (surplus[slots[at].node] > 0 or not wanted):
-                surplus[slots[at].node] -= 1
-                room[at] += 1
+    room = dict.fromkeys(map(id, slots), low)
+    order = sorted(slots, key=lambda slot: (-surplus[slot.node], -len(slot.partitions)))
+    for only_surplus in (True, False):
+        for slot in order:
+            if extra and room[id(slot)] == low and (surplus[slot.node] > 0 or not only_surplus):
+                surplus[slot.node] -= 1
+                room[id(slot)] += 1
                 extra -= 1
     return room
 

@@ -111,6 +111,44 @@ def test_each_task_runs_beside_the_primary_of_its_partitions(job: Any, cluster: 
     assert job.partition_map() == {0: ("chief", 0), 1: ("worker", 0)}
 
 
+def test_each_task_reads_its_own_partitions_from_its_own_node(job: Any) -> None:
+    """A drain of every task's dataset, key by key: disjoint, together the cache, and all over local connections."""
+    import ignite_strategy as igs
+
+    keys: dict[str, list[int]] = {}
+    for kind in ("chief", "worker"):
+        with tf.Graph().as_default(), tf.device(f"/job:{kind}/task:0/cpu:0"):
+            # Neither host nor partitions are named: the environment of the process that runs the op decides.
+            rows = tf.compat.v1.data.make_one_shot_iterator(igs.IgniteDataset(CACHE)).get_next()
+            with tf.compat.v1.Session(job.master(kind, 0)) as session:
+                keys[kind] = _drain(session, rows["key"])
+    assert keys["chief"]
+    assert keys["worker"]
+    assert sorted(keys["chief"] + keys["worker"]) == list(range(100))
+
+    def readings() -> dict[str, Any]:
+        return {record.type: record.readings for record in job.tasks() if record.type != "ps"}
+
+    _until(lambda: all(readings().values()), 5, "the tasks report")
+    for kind, (reading,) in readings().items():
+        assert reading.cache == CACHE
+        assert (reading.local_rows, reading.remote_rows, reading.remote_bytes) == (len(keys[kind]), 0, 0)
+        assert reading.local_bytes > 0
+    for record in job.tasks():
+        for reader in record.readers:
+            assert reader["node"] == record.node
+            assert reader["partitions"] == ",".join(map(str, record.partitions[CACHE]))
+
+
+def _drain(session: Any, value: Any) -> list[int]:
+    found = []
+    while True:
+        try:
+            found.append(int(session.run(value)))
+        except tf.errors.OutOfRangeError:
+            return found
+
+
 def test_the_collective_leader_is_in_the_servers_configuration(job: Any) -> None:
     """An all-reduce over both replicas' servers, as a collective strategy runs it."""
     from tensorflow.python.ops import collective_ops

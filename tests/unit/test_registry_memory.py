@@ -29,3 +29,12 @@ def test_a_foreign_entry_is_named() -> None:
     registry._write("a/b", "not json")
     with pytest.raises(DataLossError, match="a/b"):
         registry.get("a/b")
+
+
+def test_a_foreign_entry_hides_no_lease() -> None:
+    registry = MemoryRegistry()
+    lease = registry.acquire("jobs/a", {"n": 1}, 5)
+    for at, text in enumerate(("not json", "{}", '{"value": {}, "lease": {}}', '{"value": {}, "lease": 3}')):
+        registry._enter(f"jobs/x{at}", lambda at=at, text=text: registry._write(f"jobs/x{at}", text))  # type: ignore[misc]
+    assert list(registry.leases("jobs")) == [lease.key]
+    assert registry.expire("jobs") == []

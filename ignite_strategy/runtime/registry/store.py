@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import json
+import logging
 import threading
 import time
 import uuid
@@ -20,6 +21,7 @@ __all__ = ["StoreRegistry"]
 
 _INDEX = "index:"
 _ATTEMPTS = 1_000
+_log = logging.getLogger(__name__)
 
 
 class StoreRegistry(Registry):
@@ -255,7 +257,14 @@ def _decode(key: str, text: str) -> Value:
 
 
 def _is_lease(key: str, text: str) -> bool:
-    return "lease" in _decode(key, text)
+    try:
+        lease = _decode(key, text).get("lease")
+        return lease is not None and float(lease["ttl"]) > 0 and isinstance(lease["count"], int)
+    except (DataLossError, KeyError, TypeError, ValueError):
+        _log.warning(
+            "registry entry %r is not one of ours", key
+        )  # and must not keep us from seeing the others
+        return False
 
 
 def _checked(key: str) -> str:
