@@ -6,15 +6,17 @@ import ctypes
 import functools
 import importlib.util
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ignite_strategy import interrupts
 from ignite_strategy.errors import IgniteStrategyError, PreconditionError
 
-__all__ = ["ops", "path", "reader_report"]
+__all__ = ["load", "ops", "path", "reader_report"]
 
 _FILE = "_tensorflow.so"
+_loaded = False
 
 
 def path() -> Path:
@@ -42,17 +44,35 @@ def ops() -> Any:
         ) from error
     interrupts.install()
     module = tf.load_op_library(str(path()))
-    problem = ctypes.CDLL(str(path())).ignite_strategy_registration_problem
-    problem.restype = ctypes.c_char_p
-    text = (problem() or b"").decode("utf-8", "replace")
-    if text:
-        raise PreconditionError(
-            f"the dataset ops cannot be registered with TensorFlow {tf.__version__}: {text}"
-        )
+    _check_registration(tf.__version__)
     if not hasattr(module, "ignite_strategy_open"):
         # TensorFlow makes functions only for ops that are registered while it loads the library itself.
         raise PreconditionError(f"{path()} was loaded before ignite_strategy.library.ops() was called")
     return module
+
+
+def load(loader: Callable[[Path], None], version: str) -> None:
+    """Registers the dataset ops in a process that uses TensorFlow without its Python, as tasks do.
+
+    Args:
+      loader: Makes TensorFlow load a library of ops.
+      version: TensorFlow's, for the message of an error.
+
+    Raises:
+      PreconditionError: This TensorFlow lacks a function of its C interface that the ops need.
+    """
+    global _loaded
+    loader(path())
+    _check_registration(version)
+    _loaded = True
+
+
+def _check_registration(version: str) -> None:
+    problem = ctypes.CDLL(str(path())).ignite_strategy_registration_problem
+    problem.restype = ctypes.c_char_p
+    text = (problem() or b"").decode("utf-8", "replace")
+    if text:
+        raise PreconditionError(f"the dataset ops cannot be registered with TensorFlow {version}: {text}")
 
 
 def reader_report() -> list[dict[str, Any]]:
@@ -64,7 +84,7 @@ def reader_report() -> list[dict[str, Any]]:
       and ``state`` (waiting, reading, done, failed, dropped). Passes of long ago are summed up per cache, partition and
       node, in entries with ``pass`` 0 and state ``summed``.
     """
-    if ops.cache_info().currsize == 0:
+    if not _loaded and ops.cache_info().currsize == 0:
         return []  # loading the library here would register its ops behind TensorFlow's back
     report = ctypes.CDLL(str(path())).ignite_strategy_reader_report
     report.restype = ctypes.c_size_t

@@ -18,10 +18,12 @@ import sys
 import threading
 from typing import Any, TextIO
 
+from ignite_strategy.errors import ClusterError
 from ignite_strategy.runtime.ports import HeldPort
 from ignite_strategy.runtime.processes import die_with_parent
 from ignite_strategy.runtime.readers import summarize
 from ignite_strategy.runtime.records import parse_task_name
+from ignite_strategy.runtime.tensorflow_c import TensorFlowLibrary, server_def
 from ignite_strategy.topology.assignment import TaskKey
 
 __all__ = ["Channel", "main"]
@@ -82,22 +84,21 @@ def _run(channel: Channel, task: TaskKey) -> None:
     port = HeldPort()
     channel.say("reserved", port=port.port)
     # Until TensorFlow is loaded SIGTERM keeps its default action: nothing here could react faster than the kernel.
-    version = _load()
-    channel.say("loaded", tensorflow=version)
+    tensorflow = _load()
+    channel.say("loaded", tensorflow=tensorflow.version)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    server = None
     while not stop.is_set():
-        # Never Server.join(): it keeps the GIL, so that neither signals nor the watchdog would be served.
         try:
             command = channel.commands.get(timeout=0.2)
         except queue.Empty:
             continue
-        if command.get("command") == "serve" and server is None:
-            server = _serve(command["cluster"], task, port)
+        if command.get("command") == "serve":
+            _serve(tensorflow, command["cluster"], task, port)
             _log.info("%s serves on port %d", task, port.port)
             channel.say("serving")
             break
+    # Nothing that waits in TensorFlow, such as Server.join(), which would keep Python from serving the signal.
     while not stop.wait(_REPORT_SECONDS):
         channel.say("report", readers=_readers())
     channel.say("report", readers=_readers())
@@ -108,36 +109,24 @@ def _run(channel: Channel, task: TaskKey) -> None:
     os._exit(0)
 
 
-def _load() -> str:
+def _load() -> TensorFlowLibrary:
     """TensorFlow, then everything that graphs of the client may use here."""
-    import tensorflow as tf
+    from ignite_strategy import library
 
-    from ignite_strategy import filesystem, library
+    tensorflow = TensorFlowLibrary()
+    library.load(tensorflow.load_ops, tensorflow.version)
+    tensorflow.register_filesystem(library.path())
+    return tensorflow
 
-    library.ops()
-    filesystem.register()
-    return str(tf.__version__)
 
-
-def _serve(cluster: dict[str, list[str]], task: TaskKey, port: HeldPort) -> Any:
-    import tensorflow as tf
-
-    config = tf.compat.v1.ConfigProto()
-    # Collectives run under the server's own configuration, so the leader must be in there and not only in the client's.
+def _serve(
+    tensorflow: TensorFlowLibrary, cluster: dict[str, list[str]], task: TaskKey, port: HeldPort
+) -> None:
     leader = "chief" if cluster.get("chief") else "worker"
-    config.experimental.collective_group_leader = f"/job:{leader}/replica:0/task:0"
-    server = tf.distribute.Server(
-        tf.train.ClusterSpec(cluster),
-        job_name=task.type,
-        task_index=task.index,
-        protocol="grpc",
-        config=config,
-    )
-    bound = int(server.target.rpartition(":")[2])
+    bound = tensorflow.start_server(server_def(cluster, task, f"/job:{leader}/replica:0/task:0"))
     if bound != port.port:
-        raise RuntimeError(f"the server listens on port {bound} instead of {port.port}")
+        raise ClusterError(f"the server listens on port {bound} instead of {port.port}")
     port.release()
-    return server
 
 
 def _readers() -> list[dict[str, Any]]:

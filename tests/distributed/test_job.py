@@ -348,7 +348,7 @@ def test_no_agent(cluster: LocalCluster, agents: Agents) -> None:
         begun = time.monotonic()
         with pytest.raises(PreconditionError) as caught:
             _resolver(cluster).start()
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - begun < 20
         address = cluster.addresses[1]
         assert str(cluster.nodes[1].node_id) in str(caught.value)
         assert f"ignite-strategy agent --node {address}" in str(caught.value)
