@@ -200,13 +200,22 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
                 )
             return self
         self._strategy = wanted
+        entered = self._opened
         self._open()
+        try:
+            self._runner = self._start_job()
+        except BaseException:
+            if not entered:
+                self.close()
+            raise
+        return self
+
+    def _start_job(self) -> JobRunner:
         topology = self.topology()
-        assignment = self._assign(topology)
         runner = JobRunner(
             _job_id(self._cache),
             topology,
-            assignment,
+            self._assign(topology),
             self._endpoints,
             self._task_environment,
             self._start_timeout,
@@ -214,8 +223,7 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
         for callback in self._callbacks:
             runner.on_failure(callback)
         runner.start()
-        self._runner = runner
-        return self
+        return runner
 
     def close(self) -> None:
         """Stops the tasks; bounded, in any state, may be called twice. The resolver can be started again."""

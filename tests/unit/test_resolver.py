@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ignite_strategy import settings
-from ignite_strategy.errors import InvalidArgumentError, PreconditionError
+from ignite_strategy.errors import ConnectionFailedError, InvalidArgumentError, PreconditionError
 from ignite_strategy.topology.assignment import Layout, assign
 
 tf = pytest.importorskip("tensorflow")
@@ -138,6 +138,16 @@ def test_it_is_the_default_cluster_while_it_is_open() -> None:
         runner = resolver._runner = _Runner(CLUSTER)  # type: ignore[assignment]
     assert settings.default_endpoints() == ()
     assert runner.closed == 1
+
+
+def test_a_start_that_fails_leaves_nothing_open() -> None:
+    resolver = IgniteClusterResolver("C", ["127.0.0.1:1"])
+    with pytest.raises(ConnectionFailedError, match=r"127\.0\.0\.1:1"):
+        resolver.start()
+    assert settings.default_endpoints() == ()
+    with pytest.raises(ConnectionFailedError), resolver:
+        resolver.start()
+    assert settings.default_endpoints() == ()
 
 
 def test_where_the_addresses_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
