@@ -172,7 +172,7 @@ class Run:
         directory = call.estimator.model_dir
         keep = call.estimator.config.keep_checkpoint_max or 0
         spec = call.eval_spec
-        pace = Pace(self, lambda: _checkpoints(directory), spec.throttle_secs, spec.start_delay_secs, keep)
+        pace = Pace(self, lambda: _checkpoints(directory, keep), spec.throttle_secs, spec.start_delay_secs, keep)
 
         def latest_checkpoint() -> str:
             self._evaluator = threading.current_thread()
@@ -284,9 +284,19 @@ def _name(task: Task) -> str:
     return f"task {task[0]}:{task[1]}"
 
 
-def _checkpoints(directory: str) -> list[str]:
+def _checkpoints(directory: str, keep: int) -> list[str]:
+    """The checkpoints that are complete, oldest first."""
     state = tf.train.get_checkpoint_state(directory)
-    return list(state.all_model_checkpoint_paths) if state else []
+    if not state:
+        return []
+    if keep:
+        return list(state.all_model_checkpoint_paths)
+    # A Saver that deletes nothing notes only its latest one.
+    newest = state.model_checkpoint_path
+    prefix = newest.rpartition("-")[0]
+    found = (name[: -len(".index")] for name in tf.io.gfile.glob(f"{prefix}-*.index"))
+    older = [path for path in found if 0 <= step_of(path) < step_of(newest)]
+    return [*sorted(older, key=step_of), newest]
 
 
 def _again(failure: BaseException | None) -> BaseException:
