@@ -423,10 +423,8 @@ class JobRunner:
         self._closed = True
         atexit.unregister(self.close)
         self._ending.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(3.0)
         try:
-            if self._lease is not None:
+            if self._lease is not None and self._watch_has_ended():
                 self._stop_job(self._lease)
         except IgniteStrategyError as error:
             _log.warning("job %s is not removed; its agents do that within %d s: %s", self.id, JOB_TTL, error)
@@ -434,8 +432,23 @@ class JobRunner:
             self._nodes.close()
             self._registry.close()
 
+    def _watch_has_ended(self) -> bool:
+        """Ends the thread that watches; if Ignite does not even answer that one, Ctrl-C must not wait for it either."""
+        thread = self._thread
+        if thread is None or thread is threading.current_thread():
+            return True
+        thread.join(1.0)
+        if not thread.is_alive():
+            return True
+        _log.warning(
+            "job %s: Ignite does not answer; the agents stop the tasks within %d s", self.id, JOB_TTL
+        )
+        self._registry.close()
+        thread.join(1.0)
+        return False
+
     def _stop_job(self, lease: Lease) -> None:
-        self._registry.timeout = 3.0
+        self._registry.timeout = 2.0
         self._closing = True
         if lease.renew(self._record().to_json()):
             until = time.monotonic() + _STOP_SECONDS

@@ -336,9 +336,23 @@ def test_a_killed_node_is_named(tmp_path: Path) -> None:
             # The same agent, and a node with another id: the next job runs.
             make_cache(cluster)
             with _resolver(cluster).start() as resolver:
-                assert len(resolver.tasks()) == 2
+                pids = [record.pid for record in resolver.tasks()]
+                assert len(pids) == 2
+                _stop_nodes(cluster, signal.SIGSTOP)
+                time.sleep(1)
+                begun = time.monotonic()
+                resolver.close()  # as on Ctrl-C: a silent cluster does not hold it up
+                assert time.monotonic() - begun < 3
+                _stop_nodes(cluster, signal.SIGCONT)
+            took = _until(lambda: not any(map(_runs, pids)), 30, "the tasks end")
+            print(f"after a close that reached nobody the tasks are gone in {took:.1f} s")
         finally:
             agents.close()
+
+
+def _stop_nodes(cluster: LocalCluster, signum: signal.Signals) -> None:
+    for node in cluster.nodes:
+        os.kill(node.pid, signum)
 
 
 def test_no_agent(cluster: LocalCluster, agents: Agents) -> None:

@@ -20,6 +20,8 @@ from ignite_strategy.settings import Endpoint
 __all__ = ["CACHE_NAME", "IgniteRegistry"]
 
 CACHE_NAME = "igs-registry"
+# A node that does not answer within this is left for the next one.
+_ANSWER_SECONDS = 3.0
 _Result = TypeVar("_Result")
 _log = logging.getLogger(__name__)
 
@@ -140,7 +142,7 @@ class IgniteRegistry(StoreRegistry):
             left = until - time.monotonic()
             if left <= 0:
                 break
-            limit = max(0.5, min(left, self.timeout / 2))
+            limit = max(0.5, min(left, _ANSWER_SECONDS))
             client = pyignite.Client(timeout=limit, handshake_timeout=limit, partition_aware=False)
             try:
                 client.connect(endpoint.host, endpoint.port).__enter__()
