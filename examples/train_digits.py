@@ -35,6 +35,7 @@ from rich.table import Table  # noqa: E402
 
 import ignite_strategy as igs  # noqa: E402
 from ignite_strategy.errors import IgniteStrategyError, InvalidArgumentError, PreconditionError  # noqa: E402
+from ignite_strategy.estimator import check_environment  # noqa: E402
 from ignite_strategy.topology import caches  # noqa: E402
 
 if TYPE_CHECKING:
@@ -334,12 +335,13 @@ def cluster(options: argparse.Namespace) -> Iterator[list[str]]:
         yield options.addresses
         return
     console.print(f"starting {options.nodes} Apache Ignite nodes on this host, an agent beside each")
+    threading.Thread(target=lambda: tf.__version__, name="import tensorflow").start()
     with igs.LocalCluster(nodes=options.nodes, agents=True) as running:
         yield running.addresses
 
 
 def run(options: argparse.Namespace) -> None:
-    threading.Thread(target=lambda: tf.__version__, name="import tensorflow", daemon=True).start()
+    check_environment()
     with cluster(options) as options.addresses:
         if not options.no_load:
             load_digits(options.addresses, options.nodes)
@@ -347,6 +349,7 @@ def run(options: argparse.Namespace) -> None:
             TRAIN, addresses=options.addresses, strategy=options.strategy, evaluator=True
         )
         with resolver:
+            console.print(f"a row of {TRAIN}: {igs.IgniteDataset(TRAIN).element_spec}", markup=False)
             show_topology(resolver)
             evaluations = train(resolver, options)
             show_assignment(resolver)

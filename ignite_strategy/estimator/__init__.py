@@ -21,13 +21,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ignite_strategy.estimator.config import run_config as run_config
     from ignite_strategy.estimator.evaluation import Evaluation as Evaluation
+    from ignite_strategy.estimator.guards import check_environment as check_environment
     from ignite_strategy.estimator.strategy import IgniteStrategy as IgniteStrategy
 
-__all__ = ["Evaluation", "IgniteStrategy", "run_config"]
+__all__ = ["Evaluation", "IgniteStrategy", "check_environment", "run_config"]
 
 _EXPORTS = {
     "Evaluation": "ignite_strategy.estimator.evaluation",
     "IgniteStrategy": "ignite_strategy.estimator.strategy",
+    "check_environment": "ignite_strategy.estimator.guards",
     "run_config": "ignite_strategy.estimator.config",
 }
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
 import os
+import sys
 from collections.abc import Iterable, Mapping
+from importlib import metadata
 from typing import Any
 
 from ignite_strategy.errors import ClusterError, InvalidArgumentError, UnsupportedError
 
 __all__ = [
+    "check_environment",
     "check_options",
     "check_specs",
     "check_tensorflow",
@@ -21,8 +26,20 @@ __all__ = [
 KINDS = ("collective", "parameter_server", "mirrored")
 
 _INSTALL = "pip install 'ignite-strategy[estimator]' in Python 3.9-3.11 (it brings TensorFlow 2.15)"
+_DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-macos")
 _PYTHON_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 _OURS = ("train_distribute", "eval_distribute", "experimental_distribute", "protocol")
+
+
+def check_environment() -> None:
+    """Raises if Estimator cannot train from this process; costs next to nothing and does not import TensorFlow.
+
+    Raises:
+      UnsupportedError: There is no TensorFlow, or it has no Estimator.
+      ClusterError: TF_CONFIG describes another cluster.
+    """
+    check_tensorflow()
+    check_tf_config()
 
 
 def check_tensorflow() -> None:
@@ -31,19 +48,27 @@ def check_tensorflow() -> None:
     Raises:
       UnsupportedError: There is no TensorFlow, or it is 2.16 or newer.
     """
-    try:
-        import tensorflow as tf
-    except ImportError as error:
-        raise UnsupportedError(
-            f"tf.estimator needs TensorFlow 2.13-2.15, and there is none here: {_INSTALL}"
-        ) from error
-    version = tuple(int(part) for part in tf.__version__.split(".")[:2])
+    installed = _tensorflow_version()
+    if installed is None:
+        raise UnsupportedError(f"tf.estimator needs TensorFlow 2.13-2.15, and there is none here: {_INSTALL}")
+    version = tuple(int(part) for part in installed.split(".")[:2])
     if version >= (2, 16):
         raise UnsupportedError(
-            f"TensorFlow {tf.__version__} has no tf.estimator; the last release with it is 2.15: {_INSTALL}"
+            f"TensorFlow {installed} has no tf.estimator; the last release with it is 2.15: {_INSTALL}"
         )
     if version < (2, 13):
-        raise UnsupportedError(f"TensorFlow {tf.__version__} is too old, 2.13-2.15 are supported: {_INSTALL}")
+        raise UnsupportedError(f"TensorFlow {installed} is too old, 2.13-2.15 are supported: {_INSTALL}")
+
+
+def _tensorflow_version() -> str | None:
+    if "tensorflow" not in sys.modules:
+        for name in _DISTRIBUTIONS:
+            with contextlib.suppress(metadata.PackageNotFoundError):
+                return metadata.version(name)
+    try:
+        return str(importlib.import_module("tensorflow").__version__)
+    except ImportError:
+        return None
 
 
 def check_tf_config() -> None:

@@ -1,0 +1,57 @@
+"""The short examples, run as a reader of the documentation runs them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("tensorflow")
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+KITTENS = """\
+{'key': 1, 'val': {'NAME': b'WARM KITTY'}}
+{'key': 2, 'val': {'NAME': b'SOFT KITTY'}}
+{'key': 3, 'val': {'NAME': b'LITTLE BALL OF FUR'}}
+"""
+
+
+def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(EXAMPLES / name), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=150)
+
+
+def test_a_table(one_node: str) -> None:
+    done = run("kitten_table.py", "--address", one_node)
+    assert (done.returncode, sorted(done.stdout.splitlines())) == (0, sorted(KITTENS.splitlines())), (
+        done.stderr
+    )
+
+
+def test_structured_objects(one_node: str) -> None:
+    done = run("structured_objects.py", "--address", one_node)
+    assert done.returncode == 0, done.stderr
+    assert "'metadata': {'file_name': b'kitten.png'" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[0 0 0 0 0 0 0 0 0 0 0 0]"
+
+
+def test_a_file_on_igfs(one_node: str) -> None:
+    done = run("igfs_hello.py", "--address", one_node)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "Hello, world!"
+    assert "'hello.txt'" in done.stdout
+
+
+def test_without_an_address_a_node_is_started() -> None:
+    done = run("kitten_table.py")
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 3), done.stderr
+
+
+def test_a_wrong_address_is_one_line() -> None:
+    done = run("kitten_table.py", "--address", "127.0.0.1:1")
+    assert done.returncode == 1
+    assert done.stderr.startswith("ConnectionFailedError: 127.0.0.1:1")
+    assert len(done.stderr.splitlines()) == 1
