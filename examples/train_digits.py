@@ -196,16 +196,6 @@ def show_tasks(resolver: igs.IgniteClusterResolver) -> None:
         console.print(f"task {task.type} {task.index}: pid {task.pid} on {task.host}, serving {task.address}")
 
 
-def read_by(task: Any) -> tuple[int, int, int, int]:
-    """Rows and bytes that a task has read over connections to its own node, and to others."""
-    counts = [0, 0, 0, 0]
-    for reader in task.readers:
-        remote = reader["node_id"] is not None and reader["node_id"].lower() != task.node.lower()
-        counts[2 * remote] += reader["rows"]
-        counts[2 * remote + 1] += reader["bytes"]
-    return counts[0], counts[1], counts[2], counts[3]
-
-
 def show_assignment(resolver: igs.IgniteClusterResolver) -> None:
     time.sleep(2.5)  # the tasks report every second
     table = Table(
@@ -221,7 +211,7 @@ def show_assignment(resolver: igs.IgniteClusterResolver) -> None:
         table.add_column(column, justify="right")
     total = remote = 0
     for task in resolver.tasks():
-        counts = read_by(task)
+        counts = next((reading[1:] for reading in task.readings if reading.cache == TRAIN), (0, 0, 0, 0))
         total, remote = total + counts[0] + counts[2], remote + counts[2]
         parts = ", ".join(map(str, task.partitions.get(TRAIN, ()))) or "-"
         name = f"{task.type} {task.index}"
