@@ -172,7 +172,9 @@ class Run:
         directory = call.estimator.model_dir
         keep = call.estimator.config.keep_checkpoint_max or 0
         spec = call.eval_spec
-        pace = Pace(self, lambda: _checkpoints(directory, keep), spec.throttle_secs, spec.start_delay_secs, keep)
+        pace = Pace(
+            self, lambda: _checkpoints(directory, keep), spec.throttle_secs, spec.start_delay_secs, keep
+        )
 
         def latest_checkpoint() -> str:
             self._evaluator = threading.current_thread()
