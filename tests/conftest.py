@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import time
 from collections.abc import Iterator
 
@@ -16,6 +17,10 @@ _STRIPPED = ("IGNITE_", "IGFS_", "TF_CONFIG", "TF_CLUSTER", "TF_WORKERS")
 # Where downloads are, and another interpreter: no behaviour depends on them.
 _KEPT = ("IGNITE_STRATEGY_CACHE", "IGNITE_STRATEGY_NEWEST_PYTHON")
 _names = itertools.count()
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Started in the background, where shells ignore Ctrl-C: programs under test would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -422,17 +423,25 @@ def test_a_task_that_dies_at_the_start_ends_the_wait(agents: Agents) -> None:
     """yahoo/TensorFlowOnSpark #253, #559: the real failure was in some other log."""
     begun = time.monotonic()
     resolver = _resolver(agents.cluster, task_environment={"TF_NUM_INTRAOP_THREADS": "1"}, start_timeout=60)
-    killer = threading.Timer(1.5, lambda: _kill_children(agents.processes[0].pid))
+    killer = threading.Thread(target=_kill_first_task, args=(agents.processes[0].pid,))
     killer.start()
     with pytest.raises(ClusterError, match="SIGKILL"):
         resolver.start()
+    killer.join(30)
     assert time.monotonic() - begun < 15
 
 
-def _kill_children(pid: int) -> None:
-    for child in psutil.Process(pid).children():
-        if (
-            "IGNITE_STRATEGY_PARTITIONS" in child.environ()
-            and child.environ().get("TF_NUM_INTRAOP_THREADS") == "1"
-        ):
-            child.kill()
+def _kill_first_task(agent: int) -> None:
+    """Kills the first task of that test which the agent starts, as soon as it is there."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        for child in psutil.Process(agent).children():
+            with contextlib.suppress(psutil.Error):
+                environment = child.environ()
+                if (
+                    "IGNITE_STRATEGY_PARTITIONS" in environment
+                    and environment.get("TF_NUM_INTRAOP_THREADS") == "1"
+                ):
+                    child.kill()
+                    return
+        time.sleep(0.01)
