@@ -163,6 +163,8 @@ def _merge_entity(
     """Adds what SQL and the type's metadata know and no sampled row showed."""
     type_name = entity["key_type" if part == "key" else "value_type"]
     codes = {entry.java: code for code, entry in type_table().items() if entry.java}
+    if type_name == "java.lang.Object":
+        return  # anything: tells nothing
     if type_name in codes:
         description["declared"] = codes[type_name]
         return
