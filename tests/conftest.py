@@ -33,8 +33,11 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[LocalCluster]:
-    """Two real nodes for the whole session; a test that kills or restarts nodes starts its own cluster."""
-    with LocalCluster(nodes=2) as running:
+    """Two real nodes for the whole session; a test that kills or restarts nodes starts its own cluster.
+
+    Each cache of 1024 partitions takes some 12 MB on each node before it has a row, and the tests make many.
+    """
+    with LocalCluster(nodes=2, data_mb=6144) as running:
         yield running
 
 
