@@ -84,6 +84,10 @@ class Pace:
       throttle: ``EvalSpec.throttle_secs``.
       start_delay: ``EvalSpec.start_delay_secs``.
       keep: How many checkpoints are kept, 0 for all: the oldest of that many may be deleted at any moment.
+      first_step: The step of the latest checkpoint when the run began, -1 if there was none: a run that resumes
+        begins with what it starts from, not with its history, and a new one with its first.
+      is_last: Whether TensorFlow would take this checkpoint for the last one. With parameter servers one may hold a
+        later step than its name says, and be followed by another; then only the one after it is evaluated.
     """
 
     def __init__(
@@ -93,6 +97,8 @@ class Pace:
         throttle: float,
         start_delay: float,
         keep: int = 0,
+        first_step: int = -1,
+        is_last: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._training = training
         self._checkpoints = checkpoints
@@ -100,6 +106,8 @@ class Pace:
         self._keep = keep
         self._not_before = time.monotonic() + start_delay
         self._last_step: int | None = None
+        self._first_step = first_step
+        self._is_last = is_last
 
     def next(self) -> str | None:
         """Waits for the next checkpoint to evaluate; None when there will be none.
@@ -115,6 +123,11 @@ class Pace:
             pending = self._pending()
             if pending:
                 path = pending[-1] if waited and not over else pending[0]
+                if self._is_last(path):
+                    if not over:
+                        self._training.wait(_POLL)
+                        continue
+                    path = pending[-1]
                 self._last_step = step_of(path)
                 self._not_before = time.monotonic() + self._throttle
                 return path
@@ -134,9 +147,7 @@ class Pace:
 
     def _pending(self) -> list[str]:
         paths = self._checkpoints()
-        if self._last_step is None:
-            return paths[-1:]  # a run that resumes: what it starts from, not its history
-        last = self._last_step
+        last = self._first_step - 1 if self._last_step is None else self._last_step
         if len(paths) > 1 and len(paths) == self._keep:
             paths = paths[1:]
         return [path for path in paths if step_of(path) > last]

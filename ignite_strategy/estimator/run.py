@@ -172,8 +172,15 @@ class Run:
         directory = call.estimator.model_dir
         keep = call.estimator.config.keep_checkpoint_max or 0
         spec = call.eval_spec
+        begun_at = max((step_of(path) for path in _checkpoints(directory, keep)), default=-1)
         pace = Pace(
-            self, lambda: _checkpoints(directory, keep), spec.throttle_secs, spec.start_delay_secs, keep
+            self,
+            lambda: _checkpoints(directory, keep),
+            spec.throttle_secs,
+            spec.start_delay_secs,
+            keep,
+            begun_at,
+            lambda path: _global_step(path) >= call.train_spec.max_steps,
         )
 
         def latest_checkpoint() -> str:
@@ -299,6 +306,13 @@ def _checkpoints(directory: str, keep: int) -> list[str]:
     found = (name[: -len(".index")] for name in tf.io.gfile.glob(f"{prefix}-*.index"))
     older = [path for path in found if 0 <= step_of(path) < step_of(newest)]
     return [*sorted(older, key=step_of), newest]
+
+
+def _global_step(checkpoint: str) -> int:
+    """The step inside a checkpoint, -1 if it cannot be read (it may just be deleted)."""
+    with contextlib.suppress(tf.errors.OpError, ValueError):
+        return int(tf.train.load_variable(checkpoint, "global_step"))
+    return -1
 
 
 def _again(failure: BaseException | None) -> BaseException:

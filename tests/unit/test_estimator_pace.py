@@ -32,8 +32,10 @@ class Training:
         return len(self.looks) == 1
 
 
-def steps(training: Training, throttle: float = 0, keep: int = 0, delay: float = 0) -> list[int]:
-    pace = Pace(training, training.checkpoints, throttle, delay, keep)
+def steps(
+    training: Training, throttle: float = 0, keep: int = 0, delay: float = 0, first_step: int = -1
+) -> list[int]:
+    pace = Pace(training, training.checkpoints, throttle, delay, keep, first_step)
     return [step_of(path) for path in iter(pace.next, None)]
 
 
@@ -46,7 +48,19 @@ def test_a_checkpoint_is_evaluated_once() -> None:
 
 
 def test_a_resumed_run_starts_with_its_latest() -> None:
-    assert steps(Training([100, 200, 300], [100, 200, 300, 400])) == [300, 400]
+    training = Training([100, 200, 300], [100, 200, 300, 400])
+    assert steps(training, first_step=300) == [300, 400]
+
+
+def test_a_new_run_starts_with_its_first_however_late_the_first_look() -> None:
+    assert steps(Training([0, 20, 40, 60])) == [0, 20, 40, 60]
+
+
+def test_one_that_tensorflow_would_take_for_the_last_waits_for_the_last() -> None:
+    """With parameter servers, a checkpoint named 50 may hold step 60."""
+    training = Training([0], [0, 50], [0, 50], [0, 50, 61])
+    pace = Pace(training, training.checkpoints, 0, 0, is_last=lambda path: step_of(path) >= 50)
+    assert [step_of(path) for path in iter(pace.next, None)] == [0, 61]
 
 
 def test_the_last_one_always_and_at_once() -> None:
@@ -56,7 +70,7 @@ def test_the_last_one_always_and_at_once() -> None:
 
 
 def test_a_long_start_delay_ends_with_training() -> None:
-    assert steps(Training([0, 10]), delay=600) == [10]
+    assert steps(Training([0, 10]), delay=600) == [0, 10]
 
 
 def test_a_throttle_that_holds_back_skips() -> None:
