@@ -5,17 +5,36 @@
 #include "native/tensorflow/tf_c_api.h"
 
 // Each name without its TF_.
-#define IGNITE_STRATEGY_TF_SYMBOLS(X)                                                                    \
-  X(NewStatus)                                                                                           \
-  X(DeleteStatus)                                                                                        \
-  X(SetStatus)                                                                                           \
-  X(GetCode) X(Message) X(NewTensor) X(DeleteTensor) X(TensorType) X(NumDims) X(Dim) X(TensorData)       \
-      X(NewOpDefinitionBuilder) X(OpDefinitionBuilderAddAttr) X(OpDefinitionBuilderAddInput)             \
-          X(OpDefinitionBuilderAddOutput) X(OpDefinitionBuilderSetIsStateful)                            \
-              X(OpDefinitionBuilderSetShapeInferenceFunction) X(RegisterOpDefinition)                    \
-                  X(ShapeInferenceContextSetUnknownShape) X(NewKernelBuilder) X(RegisterKernelBuilder)   \
-                      X(NumOutputs) X(ExpectedOutputDataType) X(GetInput) X(SetOutput) X(AllocateOutput) \
-                          X(OpKernelContext_Failure)
+// clang-format off
+#define IGNITE_STRATEGY_TF_SYMBOLS(X) \
+  X(NewStatus) \
+  X(DeleteStatus) \
+  X(SetStatus) \
+  X(GetCode) \
+  X(Message) \
+  X(NewTensor) \
+  X(DeleteTensor) \
+  X(TensorType) \
+  X(NumDims) \
+  X(Dim) \
+  X(TensorData) \
+  X(NewOpDefinitionBuilder) \
+  X(OpDefinitionBuilderAddAttr) \
+  X(OpDefinitionBuilderAddInput) \
+  X(OpDefinitionBuilderAddOutput) \
+  X(OpDefinitionBuilderSetIsStateful) \
+  X(OpDefinitionBuilderSetShapeInferenceFunction) \
+  X(RegisterOpDefinition) \
+  X(ShapeInferenceContextSetUnknownShape) \
+  X(NewKernelBuilder) \
+  X(RegisterKernelBuilder) \
+  X(NumOutputs) \
+  X(ExpectedOutputDataType) \
+  X(GetInput) \
+  X(SetOutput) \
+  X(AllocateOutput) \
+  X(OpKernelContext_Failure)
+// clang-format on
 
 namespace ignite_strategy {
 
