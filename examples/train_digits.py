@@ -31,6 +31,7 @@ from collections.abc import Iterable, Iterator  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
 from rich.console import Console  # noqa: E402
+from rich.markup import escape  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 import ignite_strategy as igs  # noqa: E402
@@ -57,6 +58,12 @@ FIELDS = {"pixels": "float[]", "label": "int"}
 BATCH = 64
 REQUIRED = 0.93
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+begun = STARTED  # or when make was called
+
+
+def say(text: str, style: str = "") -> None:
+    """Prints a line after the seconds since the command."""
+    console.print(f"{time.time() - begun:5.1f} s  {escape(text)}", style=style)
 
 
 # 1. The data.
@@ -73,13 +80,13 @@ def load_digits(addresses: list[str], partitions: int | None) -> None:
     ]
     with contextlib.closing(caches.connect(addresses)) as client:
         if TRAIN in caches.cache_names(client):
-            console.print(f"cache {TRAIN} is there already and used as it is")
+            say(f"cache {TRAIN} is there already and used as it is")
             return
         for name, count in ((TEST, None), (TRAIN, partitions)):
             caches.create_cache(client, name, partitions=count, key="int", value=FIELDS, type_name="Digit")
             mine = [row for row in rows if (row[0] % 5 == 0) == (name == TEST)]
             written = caches.put_objects(client, name, mine, fields=FIELDS, type_name="Digit")
-            console.print(f"wrote {written} digits into cache {name}")
+            say(f"wrote {written} digits into cache {name}")
 
 
 def digits(cache: str, shuffle: bool) -> Any:
@@ -125,7 +132,7 @@ def serving_input() -> Any:
     return tf.estimator.export.ServingInputReceiver({"pixels": pixels}, {"pixels": pixels})
 
 
-def progress(begun: float) -> Any:
+def progress() -> Any:
     """A hook that prints the time of the first step, and a line every 100."""
 
     class Progress(tf.estimator.SessionRunHook):  # type: ignore[misc,name-defined]
@@ -138,9 +145,9 @@ def progress(begun: float) -> Any:
         def after_run(self, run_context: Any, run_values: Any) -> None:
             self.steps += 1
             if self.steps == 1:
-                console.print(f"[bold]first training step after {time.time() - begun:.1f} s[/]")
+                say(f"first training step after {time.time() - begun:.1f} s", style="bold")
             if self.steps % 100 == 0:
-                console.print(f"  chief at its step {self.steps}, global step {run_values.results}")
+                say(f"chief at its step {self.steps}, global step {run_values.results}")
 
     return Progress()
 
@@ -153,7 +160,7 @@ def train(resolver: igs.IgniteClusterResolver, options: argparse.Namespace) -> l
     def report(evaluation: Any) -> None:
         evaluations.append(evaluation)
         accuracy, loss = evaluation.metrics["accuracy"], evaluation.metrics["loss"]
-        console.print(f"  evaluation at step {evaluation.step}: accuracy {accuracy:.4f}, loss {loss:.4f}")
+        say(f"evaluation at step {evaluation.step}: accuracy {accuracy:.4f}, loss {loss:.4f}")
 
     config = resolver.run_config(
         model_dir=options.model_dir, save_checkpoints_steps=100, tf_random_seed=1, on_evaluation=report
@@ -163,7 +170,7 @@ def train(resolver: igs.IgniteClusterResolver, options: argparse.Namespace) -> l
     tf.estimator.train_and_evaluate(
         estimator,
         tf.estimator.TrainSpec(
-            lambda: digits(TRAIN, shuffle=True), max_steps=options.steps, hooks=[progress(options.started_at)]
+            lambda: digits(TRAIN, shuffle=True), max_steps=options.steps, hooks=[progress()]
         ),
         tf.estimator.EvalSpec(
             lambda: digits(TEST, shuffle=False),
@@ -193,7 +200,7 @@ def show_topology(resolver: igs.IgniteClusterResolver) -> None:
 
 def show_tasks(resolver: igs.IgniteClusterResolver) -> None:
     for task in resolver.tasks():
-        console.print(f"task {task.type} {task.index}: pid {task.pid} on {task.host}, serving {task.address}")
+        say(f"task {task.type} {task.index}: pid {task.pid} on {task.host}, serving {task.address}")
 
 
 def show_assignment(resolver: igs.IgniteClusterResolver) -> None:
@@ -218,7 +225,7 @@ def show_assignment(resolver: igs.IgniteClusterResolver) -> None:
         table.add_row(parts, task.node[:8], name, str(task.pid), task.host, *(f"{n:,}" for n in counts))
     console.print(table)
     share = 100.0 * (total - remote) / total if total else 0.0
-    console.print(f"{share:.0f} % of {total:,} training rows were read from the task's own node")
+    say(f"{share:.0f} % of {total:,} training rows were read from the task's own node")
 
 
 def drain(task: Any) -> list[int]:
@@ -250,7 +257,7 @@ def check_passes(resolver: igs.IgniteClusterResolver) -> None:
         raise IgniteStrategyError(
             f"the passes are not a partition of the cache: {counts} keys, {len(set(keys))} different ones, of {size}"
         )
-    console.print(f"drained key by key: {counts} = {size}, the whole cache, no key twice")
+    say(f"drained key by key: {counts} = {size}, the whole cache, no key twice")
 
 
 def show_files(model_dir: str) -> None:
@@ -291,7 +298,7 @@ def check(options: argparse.Namespace) -> None:
             rows += len(labels)
     for name, count in right.items():
         accuracy = count / rows
-        console.print(f"pid {os.getpid()}: {name} of {path}: accuracy {accuracy:.4f} on {rows} held-out rows")
+        say(f"pid {os.getpid()}: {name} of {path}: accuracy {accuracy:.4f} on {rows} held-out rows")
         if accuracy < REQUIRED:
             raise IgniteStrategyError(f"the accuracy is below {REQUIRED}")
 
@@ -306,6 +313,8 @@ def check_in_a_new_process(options: argparse.Namespace) -> None:
         sys.executable,
         __file__,
         "--check",
+        "--started-at",
+        str(begun),
         "--model-dir",
         options.model_dir,
         "--addresses",
@@ -324,7 +333,7 @@ def cluster(options: argparse.Namespace) -> Iterator[list[str]]:
     if options.addresses:
         yield options.addresses
         return
-    console.print(f"starting {options.nodes} Apache Ignite nodes on this host, an agent beside each")
+    say(f"starting {options.nodes} Apache Ignite nodes on this host, an agent beside each")
     threading.Thread(target=lambda: tf.__version__, name="import tensorflow").start()
     with igs.LocalCluster(nodes=options.nodes, agents=True) as running:
         yield running.addresses
@@ -339,19 +348,20 @@ def run(options: argparse.Namespace) -> None:
             TRAIN, addresses=options.addresses, strategy=options.strategy, evaluator=True
         )
         with resolver:
-            console.print(f"a row of {TRAIN}: {igs.IgniteDataset(TRAIN).element_spec}", markup=False)
+            say(f"a row of {TRAIN}: {igs.IgniteDataset(TRAIN).element_spec}")
             show_topology(resolver)
             evaluations = train(resolver, options)
             show_assignment(resolver)
             check_passes(resolver)
-        console.print("the tasks are gone")
+        say("the tasks are gone")
         with resolver_defaults(options.addresses):
             show_files(options.model_dir)
         check_in_a_new_process(options)
     last = evaluations[-1]
-    console.print(
-        f"[bold green]done[/]: {options.strategy}, {last.step} steps, {len(evaluations)} evaluations, "
-        f"accuracy {last.metrics['accuracy']:.4f}, {time.time() - options.started_at:.0f} s"
+    say(
+        f"done: {options.strategy}, {last.step} steps, {len(evaluations)} evaluations, "
+        f"accuracy {last.metrics['accuracy']:.4f}",
+        style="bold green",
     )
 
 
@@ -388,10 +398,12 @@ def arguments(given: Iterable[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
+    global begun
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is taken down as with Ctrl-C
     warnings.simplefilter("ignore")
     try:
         options = arguments()
+        begun = options.started_at
         (check if options.check else run)(options)
     except IgniteStrategyError as error:
         console.print(f"[bold red]{type(error).__name__}[/]: ", end="")
