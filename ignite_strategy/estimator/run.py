@@ -17,7 +17,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ignite_strategy.errors import CancelledError, ClusterError
+from ignite_strategy.errors import CancelledError, ClusterError, InvalidArgumentError
 from ignite_strategy.estimator import call as calls
 from ignite_strategy.estimator.evaluation import Evaluation, Pace, step_of
 from ignite_strategy.estimator.relay import Relay
@@ -29,6 +29,7 @@ __all__ = ["Run"]
 _POLL = 0.1
 _SECONDS_TO_EXPLAIN = 6.0  # a lost task is known later than its consequences: a lease must run out
 _SECONDS_TO_OBEY = 3.0
+_SECONDS_TO_FOLLOW = 15.0  # the others may be writing a checkpoint before their last step
 
 Task = tuple[str, int]
 
@@ -41,6 +42,7 @@ class Run:
       cluster: The tasks' addresses, job name -> list of ``host:port``.
       lost: Returns the error that names a lost task, agent or node, or None.
       report: Called with each :class:`Evaluation`.
+      in_step: Whether all tasks take each step together.
     """
 
     def __init__(
@@ -49,9 +51,12 @@ class Run:
         cluster: Mapping[str, list[str]],
         lost: Callable[[], BaseException | None],
         report: Callable[[Evaluation], None] | None = None,
+        in_step: bool = False,
     ) -> None:
         self._lost = lost
         self._report = report
+        self._in_step = in_step
+        self._exhausted: dict[str, float] = {}
         self._failure: BaseException | None = None
         self._ended = threading.Event()
         self._left = threading.Event()
@@ -111,6 +116,10 @@ class Run:
         context.session_creator = lambda *args, **kwargs: GuardedCreator(
             plain(*args, **kwargs), self, _name(task)
         )
+
+    def exhausted(self, task: str) -> None:
+        """Notes that a task has come to the end of its rows."""
+        self._exhausted.setdefault(task, time.monotonic())
 
     def explain(self, error: Any, task: str, give_up: int = 0) -> None:
         """Raises what lies behind an error of a session, if it is known soon; else returns.
@@ -202,6 +211,8 @@ class Run:
             lost = self._lost()
             if lost is not None:
                 self.end(lost)
+            elif self._is_stuck():
+                self.end(self._stuck())
             elif self._coordinator is not None and self._coordinator.should_stop():
                 self.end(CancelledError("another task of this run has failed"))
             self._left.wait(_POLL)
@@ -217,6 +228,19 @@ class Run:
         # Else the event writers' threads stay, two to four for each call.
         tf.compat.v1.summary.FileWriterCache.clear()
         self._left.set()
+
+    def _is_stuck(self) -> bool:
+        """Whether some tasks have ended in good order and the others wait for them in a reduction, for ever."""
+        if not self._in_step or not 0 < len(self._exhausted) < self._trainers_expected:
+            return False
+        last = max(list(self._exhausted.values()))
+        return time.monotonic() - last > _SECONDS_TO_FOLLOW and any(map(self._is_training, self._trainers))
+
+    def _stuck(self) -> InvalidArgumentError:
+        return InvalidArgumentError(
+            f"the rows of {', '.join(self._exhausted)} have ended, and the other tasks wait for it at their next step: tasks have unequal "
+            "numbers of rows. Let the dataset in input_fn repeat (`.repeat()`); TrainSpec(max_steps=...) ends training"
+        )
 
     def _threads(self) -> list[threading.Thread]:
         threads = [*self._trainers, *([self._evaluator] if self._evaluator else [])]

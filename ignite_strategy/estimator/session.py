@@ -88,6 +88,9 @@ class GuardedCreator(tf.compat.v1.train.SessionCreator):  # type: ignore[misc]
         def run(*args: Any, **kwargs: Any) -> Any:
             try:
                 result = kind.run(weak(), *args, **kwargs)
+            except tf.errors.OutOfRangeError:
+                self._run.exhausted(self._task)
+                raise
             except tf.errors.OpError as error:
                 self._explain(error)
                 raise

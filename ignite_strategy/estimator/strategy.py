@@ -28,7 +28,7 @@ class IgniteStrategy:
     Args:
       kind: ``"collective"``: every worker has the model, gradients are reduced over all at each step.
         ``"parameter_server"``: variables live on ps tasks, workers train at their own pace.
-        ``"mirrored"``: as collective, with one session that drives all workers (needs eager execution off).
+        ``"mirrored"``: as collective, with one session that drives all workers.
       gpus_per_worker: GPUs that each worker uses.
 
     Attributes:

@@ -23,6 +23,7 @@ class Supervisor:
       cluster: Returns the tasks' present addresses, job name -> list of ``host:port``.
       lost: Returns the error that names a lost task, agent or node, or None.
       report: Called with each evaluation.
+      in_step: Whether all tasks take each step together.
     """
 
     def __init__(
@@ -30,10 +31,12 @@ class Supervisor:
         cluster: Callable[[], Mapping[str, list[str]]],
         lost: Callable[[], BaseException | None],
         report: Callable[[Evaluation], None] | None = None,
+        in_step: bool = False,
     ) -> None:
         self._cluster = cluster
         self._lost = lost
         self._report = report
+        self._in_step = in_step
         self._run: Run | None = None
 
     def begin(self, frame: FrameType) -> None:
@@ -53,7 +56,7 @@ class Supervisor:
         lost = self._lost()
         if lost is not None:
             raise lost
-        self._run = Run(call, self._cluster(), self._lost, self._report)
+        self._run = Run(call, self._cluster(), self._lost, self._report, self._in_step)
 
     def enter(self, in_graph: bool) -> None:
         """Notes the thread that trains a task, or all of them; called in that thread."""

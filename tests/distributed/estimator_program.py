@@ -63,6 +63,10 @@ def finite() -> object:
     return tf.data.Dataset.from_tensors(([1.0, 2.0, 3.0], [1.0])).repeat(16).batch(8)
 
 
+def uneven(input_context) -> object:  # type: ignore[no-untyped-def]
+    return input_fn().take(30 - 20 * input_context.input_pipeline_id)  # type: ignore[attr-defined]
+
+
 def generator() -> object:
     return (
         tf.data.Dataset.from_generator(lambda: iter([1.0] * 64), tf.float32, [])
@@ -131,6 +135,8 @@ def main() -> None:
                 train(config, None)
             elif act == "generator":
                 train(config, 10, generator)
+            elif act == "uneven":
+                train(config, 10_000, uneven)
             elif act == "broken model":
                 train(config, 10, model=broken_model_fn)
             elif act.startswith("to "):

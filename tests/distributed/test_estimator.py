@@ -174,6 +174,17 @@ def test_collective(run: Any, tmp_path: Path, eager: str) -> None:
     wait_until_gone(pids(program), 10)
 
 
+def test_unequal_numbers_of_rows(run: Any) -> None:
+    """tensorflow/tensorflow #21305, #34750: the first worker at its end leaves the others waiting."""
+    program = run("collective", "eager", "uneven")
+    raised = program.wait("raised", 120)
+    assert raised["type"] == "InvalidArgumentError"
+    assert "the rows of task worker:0 have ended" in raised["text"]
+    assert "repeat" in raised["text"]
+    assert raised["seconds"] < 45
+    assert program.exit(15) == 0, program.story()
+
+
 def test_parameter_server(run: Any) -> None:
     """Every worker trains from the start (TensorFlow waits 30 s between looks), and a dead ps ends the run."""
     program = run("parameter_server", "eager", "to 60", "long")
