@@ -82,12 +82,14 @@ def run_config(
         )
     resolver.start(kind)
     trained_by = strategy if isinstance(strategy, IgniteStrategy) else IgniteStrategy(kind)
-    trained_by._supervisor = Supervisor(
+    supervisor = Supervisor(
         lambda: _training_cluster(resolver),
         lambda: resolver.failure,
         on_evaluation,
         in_step=kind == "collective",
     )
+    trained_by._supervisor = supervisor
+    resolver.on_close(supervisor.close)
     cluster = _training_cluster(resolver)
     if resolver.has_evaluator if evaluator is None else evaluator:
         cluster["evaluator"] = _EVALUATOR

@@ -238,8 +238,9 @@ class Run:
 
     def _stuck(self) -> InvalidArgumentError:
         return InvalidArgumentError(
-            f"the rows of {', '.join(self._exhausted)} have ended, and the other tasks wait for it at their next step: tasks have unequal "
-            "numbers of rows. Let the dataset in input_fn repeat (`.repeat()`); TrainSpec(max_steps=...) ends training"
+            f"the rows of {', '.join(self._exhausted)} have ended, and the other tasks wait for it at their next "
+            "step: tasks have unequal numbers of rows. Let the dataset in input_fn repeat (`.repeat()`); "
+            "TrainSpec(max_steps=...) ends training"
         )
 
     def _threads(self) -> list[threading.Thread]:

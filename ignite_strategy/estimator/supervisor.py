@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ignite_strategy.errors import PreconditionError
+from ignite_strategy.errors import CancelledError, PreconditionError
 from ignite_strategy.estimator import guards
 
 if TYPE_CHECKING:
@@ -69,8 +69,10 @@ class Supervisor:
             self._run.adopt(context)
 
     def close(self) -> None:
-        """Waits until a run that was left has cleaned up."""
+        """Ends a run that is on, and waits until it has cleaned up: its tasks are about to go."""
         if self._run is not None:
+            if self._run.is_on():
+                self._run.end(CancelledError("the resolver was closed while training was on"))
             self._run.close()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Supervisor:

@@ -100,6 +100,7 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
         self._defaults = contextlib.ExitStack()
         self._opened = False
         self._callbacks: list[Callable[[TaskLostError], None]] = []
+        self._closers: list[Callable[[], None]] = []
 
     def __deepcopy__(self, memo: Any) -> IgniteClusterResolver:
         # Estimator copies its configuration with everything in it; there is one job all the same.
@@ -227,6 +228,9 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
 
     def close(self) -> None:
         """Stops the tasks; bounded, in any state, may be called twice. The resolver can be started again."""
+        closers, self._closers = self._closers, []
+        for closer in closers:
+            closer()
         runner, self._runner = self._runner, None
         self._opened = False
         try:
@@ -256,6 +260,10 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
         self._callbacks.append(callback)
         if self._runner is not None:
             self._runner.on_failure(callback)
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Calls ``callback`` once, when :meth:`close` begins and the tasks still run."""
+        self._closers.append(callback)
 
     # What the cluster looks like.
 

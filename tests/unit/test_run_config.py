@@ -27,9 +27,13 @@ class Resolver:
 
     def __init__(self) -> None:
         self.started: list[str] = []
+        self.closers: list[object] = []
 
     def start(self, strategy: str) -> None:
         self.started.append(strategy)
+
+    def on_close(self, callback: object) -> None:
+        self.closers.append(callback)
 
     def cluster_spec(self) -> object:
         return tf.train.ClusterSpec(CLUSTER)
