@@ -285,6 +285,7 @@ def check(options: argparse.Namespace) -> None:
             raise PreconditionError(f"{options.model_dir}: there is no checkpoint")
         model = tf.saved_model.load(newest(f"{options.model_dir}/export/digits"))
         weights = tf.train.load_checkpoint(path)
+        say(f"event files of the evaluator: {history(options.model_dir)}")
         right = {"checkpoint": 0, "exported model": 0}
         rows = 0
         for pixels, labels in digits(TEST, shuffle=False):
@@ -301,6 +302,17 @@ def check(options: argparse.Namespace) -> None:
         say(f"pid {os.getpid()}: {name} of {path}: accuracy {accuracy:.4f} on {rows} held-out rows")
         if accuracy < REQUIRED:
             raise IgniteStrategyError(f"the accuracy is below {REQUIRED}")
+
+
+def history(model_dir: str) -> str:
+    """The accuracy at each step, as TensorBoard would show it."""
+    found = {}
+    for path in sorted(tf.io.gfile.glob(f"{model_dir}/eval/events.*")):
+        for event in tf.compat.v1.train.summary_iterator(path):
+            for value in event.summary.value:
+                if value.tag == "accuracy":
+                    found[event.step] = value.simple_value
+    return ", ".join(f"{accuracy:.3f} at step {step}" for step, accuracy in found.items())
 
 
 def newest(folder: str) -> str:

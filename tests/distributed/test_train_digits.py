@@ -67,6 +67,8 @@ def test_collective_on_a_cluster_of_its_own() -> None:
     check_story(code, text)
     assert "collective, 300 steps" in text
     assert re.findall(r"evaluation at step (\d+)", text) == ["0", "100", "200", "300"]
+    events = text[text.index("event files of the evaluator:") :]
+    assert re.findall(r"0\.\d+ at step (\d+)", events) == ["0", "100", "200", "300"]
 
 
 def test_parameter_server_on_a_given_cluster(agents: LocalCluster) -> None:
