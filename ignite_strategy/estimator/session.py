@@ -6,6 +6,7 @@ manager it made, the session it returned. Nothing of TensorFlow is patched.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -17,10 +18,11 @@ from ignite_strategy.estimator.guards import require_no_python_ops
 if TYPE_CHECKING:
     from ignite_strategy.estimator.run import Run
 
-__all__ = ["GuardedCreator"]
+__all__ = ["GuardedCreator", "clear_variables"]
 
 _SECONDS_BETWEEN_LOOKS = 1.0  # at a model that the chief has not initialised yet; TensorFlow waits 30
 _SECONDS_TO_CLOSE = 2.0
+_SECONDS_TO_CLEAR = 5.0
 _MOST_BROKEN_SESSIONS = 8
 _RUNS_THAT_ARE_PROGRESS = 20
 
@@ -122,6 +124,27 @@ class GuardedCreator(tf.compat.v1.train.SessionCreator):  # type: ignore[misc]
                 self._run.wait(1.0)  # TensorFlow tries again at once, for ever
         elif isinstance(error, _SUSPICIOUS):
             self._run.explain(error, self._task)
+
+
+def clear_variables(address: str) -> None:
+    """Makes the tasks of a cluster forget the variables of an earlier run.
+
+    Parameter servers keep them. A worker of the next run would find a model that is ready, with a step that may be
+    beyond ``max_steps``, before the chief has initialised its own.
+
+    Args:
+      address: Any task of the cluster.
+    """
+
+    def clear() -> None:
+        with contextlib.suppress(
+            tf.errors.OpError
+        ):  # a task that does not answer is the resolver's to report
+            tf.compat.v1.Session.reset(f"grpc://{address}")
+
+    clearing = threading.Thread(target=clear, name="ignite_strategy-clear", daemon=True)
+    clearing.start()
+    clearing.join(_SECONDS_TO_CLEAR)
 
 
 def _close(session: Any) -> None:

@@ -43,6 +43,7 @@ class Supervisor:
         """Checks a call that is about to start its threads, and watches over it."""
         from ignite_strategy.estimator.call import TrainingCall
         from ignite_strategy.estimator.run import Run
+        from ignite_strategy.estimator.session import clear_variables
 
         guards.check_tf_config()
         call = TrainingCall(frame)
@@ -56,7 +57,10 @@ class Supervisor:
         lost = self._lost()
         if lost is not None:
             raise lost
-        self._run = Run(call, self._cluster(), self._lost, self._report, self._in_step)
+        cluster = self._cluster()
+        if cluster.get("ps"):
+            clear_variables(cluster["ps"][0])
+        self._run = Run(call, cluster, self._lost, self._report, self._in_step)
 
     def enter(self, in_graph: bool) -> None:
         """Notes the thread that trains a task, or all of them; called in that thread."""

@@ -81,6 +81,12 @@ def broken_model_fn(features, labels, mode, config, params):  # type: ignore[no-
     return model_fn(features, labels, mode, config, params)
 
 
+def late_chief_model_fn(features, labels, mode, config, params):  # type: ignore[no-untyped-def]
+    if config.task_type == "chief":
+        time.sleep(3)
+    return model_fn(features, labels, mode, config, params)
+
+
 def train(config, max_steps, train_fn=input_fn, model=model_fn, sleep=0.0, throttle=0):  # type: ignore[no-untyped-def]
     steps.clear()
     begun = time.monotonic()
@@ -120,14 +126,18 @@ def main() -> None:
     with igs.IgniteClusterResolver(
         CACHE, addresses=[ADDRESSES], strategy=STRATEGY, evaluator=True
     ) as resolver:
-        config = resolver.run_config(
-            model_dir=MODEL_DIR,
-            save_checkpoints_steps=20,
-            keep_checkpoint_max=0,
-            on_evaluation=lambda found: tell(
-                "evaluated", step=found.step, final=found.final, **found.metrics
-            ),
-        )
+
+        def config_for(model_dir: str) -> object:
+            return resolver.run_config(
+                model_dir=model_dir,
+                save_checkpoints_steps=20,
+                keep_checkpoint_max=0,
+                on_evaluation=lambda found: tell(
+                    "evaluated", step=found.step, final=found.final, **found.metrics
+                ),
+            )
+
+        config = config_for(MODEL_DIR)
         tell("running", tasks=[[f"{task.type} {task.index}", task.pid] for task in resolver.tasks()])
         for act in ACTS:
             tell("act", name=act, eager=tf.executing_eagerly())
@@ -139,6 +149,8 @@ def main() -> None:
                 train(config, 10_000, uneven)
             elif act == "broken model":
                 train(config, 10, model=broken_model_fn)
+            elif act == "another model to 40":
+                train(config_for(MODEL_DIR + "-2"), 40, model=late_chief_model_fn, sleep=0.02)
             elif act.startswith("to "):
                 train(config, int(act[3:]))
             elif act == "long":

@@ -187,13 +187,20 @@ def test_unequal_numbers_of_rows(run: Any) -> None:
 
 def test_parameter_server(run: Any) -> None:
     """Every worker trains from the start (TensorFlow waits 30 s between looks), and a dead ps ends the run."""
-    program = run("parameter_server", "eager", "to 60", "long")
+    program = run("parameter_server", "eager", "to 60", "another model to 40", "long")
     program.wait("act")
     returned = program.wait("returned", 60)
     assert returned["seconds"] < 25
     steps = [each["step"] for each in program.told("evaluated")]
     assert steps[0] < 20, steps
     assert steps[-1] >= 60
+
+    # The ps tasks keep variables: a worker that found those of the first model would stop at its 60th step.
+    program.wait("act")
+    returned = program.wait("returned", 60)
+    assert returned["seconds"] < 25
+    assert min(returned["steps"].values()) > 5, returned
+    assert [each["step"] for each in program.told("evaluated") if each["final"]][-1] < 60
 
     begun = program.wait("act")
     late = {program.wait("first step", 30)["task"]: program.events[-1]["at"] - begun["at"] for _ in range(2)}
@@ -224,6 +231,39 @@ def test_a_killed_task_ends_the_run_with_its_name(run: Any, victim: str) -> None
     # The evaluator had 600 s to wait; nothing of that may keep the interpreter.
     assert program.exit(15) == 0, program.story()
     wait_until_gone(pids(program), 10)
+
+
+@pytest.mark.parametrize("victim", ["agent", "node"])
+def test_a_lost_agent_or_node_ends_the_run_with_its_name(victim: str, tmp_path: Path) -> None:
+    with LocalCluster(nodes=2, agents=True) as own:
+        with contextlib.closing(connect(own.addresses)) as client:
+            create_cache(client, "ESTIMATOR", partitions=2)
+        program = Program(
+            own.addresses[0],
+            "ESTIMATOR",
+            "collective",
+            str(tmp_path / "model"),
+            "eager",
+            "long",
+            folder=tmp_path,
+        )
+        try:
+            program.wait("first step", 90)
+            node = own.nodes[1]
+            if victim == "node":
+                node.kill()
+            else:
+                agents = {task: psutil.Process(pid).parent() for task, pid in pids(program).items()}
+                next(one for one in agents.values() if one and node.address in one.cmdline()).kill()
+            killed = time.monotonic()
+            raised = program.wait("raised", 15)
+            assert time.monotonic() - killed < 10
+            assert raised["type"] == "TaskLostError"
+            assert victim in raised["text"]
+            assert str(node.node_id) in raised["text"]
+            assert program.exit(20) == 0, program.story()
+        finally:
+            program.close()
 
 
 def test_ctrl_c(run: Any) -> None:
