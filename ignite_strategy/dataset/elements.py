@@ -23,7 +23,7 @@ def from_pages(pages: Pages) -> tf.data.Dataset:
         return shown
     if all(column.length or not column.is_array for column in pages.columns):
         return shown.unbatch()
-    # unbatch(), which is twice as fast, kills the process on an empty array (TensorFlow 2.15 and 2.21 alike).
+    # unbatch(), which is twice as fast, kills the process on an empty array (TensorFlow 2.15).
     return shown.flat_map(tf.data.Dataset.from_tensor_slices)
 
 

@@ -93,11 +93,9 @@ def test_a_missing_and_an_empty_cache(agents: LocalCluster) -> None:
     assert "DIGITS" in text
 
 
-def test_no_agent(cluster: LocalCluster) -> None:
-    code, text = run("--addresses", cluster.addresses[0])
-    with contextlib.closing(connect(cluster.addresses)) as client:
-        for name in ("DIGITS", "DIGITS_TEST"):
-            drop_cache(client, name)
+def test_no_agent() -> None:
+    with LocalCluster(nodes=1) as bare:
+        code, text = run("--addresses", bare.addresses[0])
     assert code == 1
     assert "Traceback" not in text
     assert re.search(

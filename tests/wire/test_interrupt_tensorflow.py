@@ -33,6 +33,13 @@ GRAPH = (
     "        while True:\n"
     "            print(session.run(row)['key'], flush=True)\n"
 )
+# The first row passes; then the kernel asks for all rows of a batch before it reports an error.
+BATCHES = (
+    "rows = dataset().map(lambda row: row['val'])\n"
+    "print(next(iter(rows.take(1))).shape.rank + 1, flush=True)\n"
+    "for batch in rows.batch(100).prefetch(1):\n"
+    "    print(batch)\n"
+)
 FILES = "print(1, flush=True)\ntf.io.gfile.exists(f'igfs://{host}:{port}/x')\n"
 # A handler of the program's own, installed while a pass is on, and others before it. It raises nothing.
 REPLACED = (
@@ -98,8 +105,8 @@ def interrupted(code: str, script) -> tuple[float, int, list[str], str]:
 
 @pytest.mark.parametrize(
     ("code", "script"),
-    [(EAGER, one_page), (GRAPH, one_page), (FILES, silent)],
-    ids=["eager", "graph", "files"],
+    [(EAGER, one_page), (BATCHES, one_page), (GRAPH, one_page), (FILES, silent)],
+    ids=["eager", "batches", "graph", "files"],
 )
 def test_ctrl_c_ends_the_program(code, script):
     seconds, status, _, err = interrupted(code, script)

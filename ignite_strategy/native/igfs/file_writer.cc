@@ -254,13 +254,28 @@ std::uint64_t FileWriter::Tell() const {
   return kept + length_;
 }
 
+// Waits for the answers to the blocks on their way: one that arrived after their removal would stay for ever.
+bool FileWriter::Settle(const Wait& wait) noexcept {
+  const auto unsent = [](const Block& block) { return block.request == 0; };
+  flying_.erase(std::remove_if(flying_.begin(), flying_.end(), unsent), flying_.end());
+  try {
+    for (; !flying_.empty(); flying_.pop_back()) lease_->Receive(wait);
+  } catch (const std::exception&) {
+    return false;
+  }
+  return breaks_ == 0;
+}
+
 void FileWriter::Drop() noexcept {
+  const Wait wait = Wait::For(kDropLimit);
+  // What may still arrive is left to the collector, which finds it by the declaration when its lease has
+  // ended.
+  if (Settle(wait) && writing_) tree_->Abandon(writing_->first, writing_->second, wait);
+  writing_.reset();
   lease_ = Lease();
   flying_.clear();
   buffer_ = {};
   spare_.clear();
-  if (writing_) tree_->Abandon(writing_->first, writing_->second, Wait::For(kDropLimit));
-  writing_.reset();
 }
 
 }  // namespace igfs

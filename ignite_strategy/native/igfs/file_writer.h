@@ -64,6 +64,7 @@ class FileWriter {
   void NeedUsable() const;
   template <typename Body>
   void Guard(Body body);
+  bool Settle(const Wait& wait) noexcept;
   void Drop() noexcept;
 
   const std::shared_ptr<Tree> tree_;

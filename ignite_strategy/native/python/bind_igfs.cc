@@ -28,7 +28,7 @@ namespace {
 template <typename Body>
 auto Unlocked(Body body) -> decltype(body(std::declval<const Wait&>())) {
   const Wait wait = PythonWait();
-  const nb::gil_scoped_release unlocked;
+  const WithoutPython unlocked;
   try {
     return body(wait);
   } catch (const Error& error) {

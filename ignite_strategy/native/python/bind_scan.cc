@@ -163,7 +163,7 @@ class PythonScan {
     Batch batch;
     {
       const Wait wait = PythonWait();
-      const nb::gil_scoped_release unlocked;
+      const WithoutPython unlocked;
       Scan::State state;
       do {
         state = scan_->Prepare(kSlice, wait.check);
@@ -224,7 +224,7 @@ nb::dict PythonDiscover(const std::string& host, std::uint16_t port, const std::
   CacheFacts facts;
   {
     const Wait wait = PythonWait();
-    const nb::gil_scoped_release unlocked;
+    const WithoutPython unlocked;
     facts = Discover({host, port}, timeouts, cache, local, wait);
   }
   nb::list entities;

@@ -26,12 +26,17 @@ Table& Passes() {
 Scan::State Pass::Prepare(Millis limit) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto patience = Clock::now() + kInterruptGrace;
-  return scan_.Prepare(limit, [&] {
-    if (watch_->interrupted() && Clock::now() > patience) {
+  const std::function<void()> check = [&] {
+    interrupted_ = interrupted_ || (watch_->interrupted() && Clock::now() > patience);
+    if (interrupted_) {
       throw Error(Code::kCancelled,
                   "interrupted while waiting for rows of cache '" + scan_.config().cache + "'");
     }
-  });
+  };
+  // Once interrupted the pass stays so: map().batch() asks for all rows of a batch before it reports an
+  // error.
+  if (interrupted_) check();
+  return scan_.Prepare(limit, check);
 }
 
 Batch Pass::Take() {

@@ -26,6 +26,7 @@ class Pass {
   Scan scan_;
   // Since the last batch: a signal before that was Python's to handle.
   std::unique_ptr<InterruptWatch> watch_;
+  bool interrupted_ = false;
 };
 
 std::int64_t AddPass(std::shared_ptr<Pass> pass);
