@@ -1,0 +1,302 @@
+"""``igfs`` for fsspec, and so for pandas, Dask, pyarrow and whoever else opens URLs; without TensorFlow.
+
+fsspec finds it by the package's entry point::
+
+    import pandas
+
+    frame = pandas.read_parquet("igfs://ignite-0:10800/tables/digits.parquet")
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from typing import Any, BinaryIO
+from urllib.parse import urlsplit
+
+from fsspec import AbstractFileSystem
+from fsspec.utils import stringify_path
+
+from ignite_strategy.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError, PreconditionError
+from ignite_strategy.filesystem.files import FileStatus, FileSystem
+
+__all__ = ["IgniteFileSystem"]
+
+
+@contextlib.contextmanager
+def _as_os_error(path: str) -> Iterator[None]:
+    """What is wrong with a path, as the exceptions that users of fsspec catch; other errors pass unchanged."""
+    try:
+        yield
+    except NotFoundError as error:
+        raise FileNotFoundError(errno.ENOENT, str(error), path) from error
+    except AlreadyExistsError as error:
+        raise FileExistsError(errno.EEXIST, str(error), path) from error
+    except PreconditionError as error:
+        text = str(error)
+        kind, number = OSError, errno.EINVAL
+        if "is a directory" in text or "is the root" in text:
+            kind, number = IsADirectoryError, errno.EISDIR
+        elif "not a directory" in text:
+            kind, number = NotADirectoryError, errno.ENOTDIR
+        elif "not empty" in text:
+            number = errno.ENOTEMPTY
+        raise kind(number, text, path) from error
+
+
+class IgniteFileSystem(AbstractFileSystem):  # type: ignore[misc]
+    """Files on the caches of an Ignite cluster, as ``igfs://[FS@]host[:port]/path``.
+
+    A file appears, or changes, in one step when it is closed. Listings are never cached: what another process renames
+    is seen by the next call. Instances are safe to use from several threads and can be pickled (Dask).
+
+    Args:
+      host: A node; by default ``IGFS_HOST``, else the open resolver's nodes, else localhost.
+      port: Its thin client port; by default ``IGFS_PORT``, else 10800.
+      name: The file system; by default ``IGFS_FS_NAME``, else ``default_fs``.
+      auto_mkdir: Whether writing a file creates the directories above it.
+      **storage_options: What fsspec itself knows.
+    """
+
+    protocol = "igfs"
+    root_marker = "/"
+
+    def __init__(
+        self,
+        host: str | None = None,
+        port: int | None = None,
+        name: str | None = None,
+        auto_mkdir: bool = False,
+        **storage_options: Any,
+    ) -> None:
+        super().__init__(**storage_options)
+        self._files = FileSystem(host, port, name)
+        self._auto_mkdir = auto_mkdir
+
+    @property
+    def fsid(self) -> str:
+        """The file system and the nodes through which it is reached."""
+        return repr(self._files)
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [cls._strip_protocol(one) for one in path]
+        text = stringify_path(path)
+        if text.startswith("igfs://"):
+            text = "/" + text[len("igfs://") :].partition("/")[2]
+        return "/" + text.strip("/")
+
+    @staticmethod
+    def _get_kwargs_from_urls(path: str) -> dict[str, Any]:
+        if not path.startswith("igfs://"):
+            return {}
+        try:
+            parts = urlsplit(path)
+            found = {"host": parts.hostname, "port": parts.port, "name": parts.username}
+        except ValueError as error:
+            raise InvalidArgumentError(f"{path!r} is not igfs://[FS@]host[:port]/path: {error}") from None
+        return {key: value for key, value in found.items() if value is not None}
+
+    def unstrip_protocol(self, name: str) -> str:
+        """The whole URL of a path."""
+        options = self.storage_options
+        at = f"{options['name']}@" if options.get("name") else ""
+        host = options.get("host") or ""
+        if ":" in host:
+            host = f"[{host}]"
+        port = f":{options['port']}" if options.get("port") else ""
+        return f"igfs://{at}{host}{port}{self._strip_protocol(name)}"
+
+    # --- looking ------------------------------------------------------------------------------------------------------
+
+    def ls(self, path: str, detail: bool = True, **kwargs: Any) -> Any:
+        """The entries of a directory, or a file itself: dicts with name, size, type and mtime, or names."""
+        path = self._strip_protocol(path)
+        with _as_os_error(path):
+            found = [self.info(path)]
+            if found[0]["type"] == "directory":
+                stem = path.rstrip("/")
+                found = [_info(f"{stem}/{status.name}", status) for status in self._files.list(path)]
+        return found if detail else [entry["name"] for entry in found]
+
+    def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
+        """Name, size in bytes, type and mtime (seconds since 1970) of a path."""
+        path = self._strip_protocol(path)
+        with _as_os_error(path):
+            return _info(path, self._files.stat(path))
+
+    def exists(self, path: str, **kwargs: Any) -> bool:
+        """Whether there is a file or directory. A cluster that does not answer is an error, not ``False``."""
+        return self._files.exists(self._strip_protocol(path))
+
+    def isdir(self, path: str) -> bool:
+        """Whether there is a directory; a cluster that does not answer is an error."""
+        return self._type(path) == "directory"
+
+    def isfile(self, path: str) -> bool:
+        """Whether there is a file; a cluster that does not answer is an error."""
+        return self._type(path) == "file"
+
+    def _type(self, path: str) -> str:
+        try:
+            return str(self.info(path)["type"])
+        except FileNotFoundError:
+            return ""
+
+    def modified(self, path: str) -> datetime:
+        """When it was last published."""
+        return datetime.fromtimestamp(self.info(path)["mtime"], timezone.utc)
+
+    def created(self, path: str) -> datetime:
+        """The time of the last publishing: that of the first one is not kept."""
+        return self.modified(path)
+
+    # --- changing -----------------------------------------------------------------------------------------------------
+
+    def mkdir(self, path: str, create_parents: bool = True, **kwargs: Any) -> None:
+        """Creates a directory, by default with those above it."""
+        path = self._strip_protocol(path)
+        with _as_os_error(path):
+            if create_parents:
+                self._files.makedirs(self._parent(path))
+            self._files.mkdir(path)
+
+    def makedirs(self, path: str, exist_ok: bool = False) -> None:
+        """Creates a directory and those above it."""
+        path = self._strip_protocol(path)
+        with _as_os_error(path):
+            if not exist_ok and self._files.exists(path):
+                raise AlreadyExistsError(f"{self.unstrip_protocol(path)} exists already")
+            self._files.makedirs(path)
+
+    def rmdir(self, path: str) -> None:
+        """Removes an empty directory."""
+        path = self._strip_protocol(path)
+        if not self.isdir(path):
+            self.info(path)
+            raise NotADirectoryError(errno.ENOTDIR, "not a directory", path)
+        with _as_os_error(path):
+            self._files.remove(path)
+
+    def rm_file(self, path: str) -> None:
+        """Removes a file."""
+        path = self._strip_protocol(path)
+        if self.info(path)["type"] == "directory":
+            raise IsADirectoryError(errno.EISDIR, "is a directory", path)
+        with _as_os_error(path):
+            self._files.remove(path)
+
+    _rm = rm_file
+
+    def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
+        """Removes files, and with ``recursive`` directories, each with everything in it in one step."""
+        if maxdepth is not None:
+            super().rm(path, recursive=recursive, maxdepth=maxdepth)
+            return
+        for one in self.expand_path(path, recursive=False):
+            if recursive:
+                with _as_os_error(one):
+                    self._files.remove(one, recursive=self.isdir(one))
+            else:
+                self.rm_file(one)
+
+    def mv(
+        self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any
+    ) -> None:
+        """Renames a file or a directory in one step; an existing directory as target takes it in."""
+        source, target = self._strip_protocol(path1), self._strip_protocol(path2)
+        if str(path2).endswith("/") or self.isdir(target):
+            target = f"{target.rstrip('/')}/{source.rpartition('/')[2]}"
+        with _as_os_error(source):
+            self._prepare(target)
+            self._files.rename(source, target)
+
+    def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
+        """Copies a file, which appears whole; of a directory only the directory itself."""
+        source, target = self._strip_protocol(path1), self._strip_protocol(path2)
+        with _as_os_error(source):
+            if self.info(source)["type"] == "directory":
+                self._files.makedirs(target)
+                return
+            self._prepare(target)
+            self._files.copy(source, target)
+
+    def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> None:
+        """Creates an empty file, or empties one; what is there keeps its content with ``truncate=False``."""
+        path = self._strip_protocol(path)
+        if truncate or not self.exists(path):
+            self.pipe_file(path, b"")
+
+    def _prepare(self, path: str) -> None:
+        if self._auto_mkdir:
+            self._files.makedirs(self._parent(path))
+
+    # --- content ------------------------------------------------------------------------------------------------------
+
+    def _open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: int | None = None,
+        autocommit: bool = True,
+        cache_options: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        path = self._strip_protocol(path)
+        with _as_os_error(path):
+            if mode == "rb":
+                return self._files.open(path)
+            self._prepare(path)
+            opened = self._files.open(path, mode)
+        return opened if autocommit else _Uncommitted(opened)
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
+        """The bytes of a file from ``start`` to before ``end``; negative numbers count from its end."""
+        path = self._strip_protocol(path)
+        with _as_os_error(path), self._files.open(path) as source:
+            if start is None and end is None:
+                return source.read()
+            size = source.seek(0, io.SEEK_END)
+            first, last, _ = slice(start, end).indices(size)
+            source.seek(first)
+            return source.read(max(0, last - first))
+
+    def ukey(self, path: str) -> str:
+        """Changes whenever the content does."""
+        status = self.info(path)
+        return f"{self.fsid}{status['name']}:{status['size']}:{status['mtime']!r}"
+
+    checksum = ukey
+
+
+class _Uncommitted(io.RawIOBase):
+    """A file of an fsspec transaction: its end, not ``close()``, decides whether the file is published."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def write(self, data: Any) -> int:
+        return self._file.write(data)
+
+    def commit(self) -> None:
+        """Publishes the file."""
+        self._file.close()
+
+    def discard(self) -> None:
+        """Drops what was written."""
+        self._file.__exit__(InterruptedError, None, None)
+
+
+def _info(path: str, status: FileStatus) -> dict[str, Any]:
+    kind = "directory" if status.is_directory else "file"
+    return {"name": path, "size": status.size, "type": kind, "mtime": status.mtime}
