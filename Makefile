@@ -18,7 +18,7 @@ export IGNITE_STRATEGY_NEWEST_PYTHON := $(NEWEST)/bin/python
 # The build tools come from the environment, not from whatever this machine has.
 export PATH := $(VENV)/bin:$(PATH)
 
-.PHONY: help setup build newest demo test test-fast fuzz check format wheel clean prerequisites
+.PHONY: help setup build newest demo test test-fast bench fuzz check format wheel clean prerequisites
 .DELETE_ON_ERROR:
 
 help: ## This list
@@ -66,6 +66,19 @@ test: build newest ## All tests, on real servers
 
 test-fast: build ## The tests that need no server: seconds, for each commit
 	@$(PYTEST) -q tests/unit tests/wire
+
+# tensorflow-io 0.23.1, the last release that reads Ignite, in the newest Python that it runs on.
+PEER := $(CACHE)/peers/tensorflow-io
+$(PEER)/.complete:
+	@python=$$(sh .ci/prerequisites python38); \
+	test -n "$$python" || { echo "no Python 3.8 for tensorflow-io 0.23.1 (fix: pyenv install 3.8): it is left out" >&2; exit 1; }; \
+	echo "== environment of tensorflow-io 0.23.1: $(PEER)"; mkdir -p $(CACHE)/peers && "$$python" -m venv $(PEER) && \
+	$(PEER)/bin/pip install -q 'tensorflow-cpu==2.7.4' 'tensorflow-io==0.23.1' 'protobuf<3.20' && touch $@
+
+bench: build ## Measure ours and its peers on real nodes: ONLY=small-rows,mb (ONLY=list lists them) PAIRS=5 ROWS=300000 BLOBS=1000
+	@$(MAKE) -s $(PEER)/.complete || true
+	@$(PY) -m tests.benchmarks $(if $(ONLY),--only '$(ONLY)') $(if $(PAIRS),--pairs $(PAIRS)) \
+	  $(if $(ROWS),--rows $(ROWS)) $(if $(BLOBS),--blobs $(BLOBS)) $(BENCH)
 
 fuzz: build ## Damaged and random server answers, with the sanitizers in the native code (minutes)
 	@PYTHON=$(PY) .ci/sanitize tests/fuzz tests/wire

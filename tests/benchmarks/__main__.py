@@ -1,0 +1,141 @@
+"""``make bench``: ours and its peers, side by side, on real nodes of this host."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+import ignite_strategy as igs
+from ignite_strategy.settings import parse_endpoint
+from tests.benchmarks import report
+from tests.benchmarks.contestant import Contestant
+from tests.benchmarks.fill import fill
+from tests.benchmarks.measure import Ratio, compare
+from tests.benchmarks.works import Plan, plans
+
+BUILD = Path(__file__).parents[2] / "build" / "bench"
+SCRIPTS = ("ignite_strategy", "raw", "records", "pyignite")
+
+
+def main() -> int:
+    """Measures; the exit code is 0 whether or not the targets hold, unless ``--strict``."""
+    options = _options()
+    console = Console(width=max(120, Console().width))
+    chosen = _chosen(options)
+    contestants = {script: Contestant(script) for script in SCRIPTS}
+    contestants["tensorflow_io"] = Contestant("tensorflow_io", options.tensorflow_io)
+    documents: list[dict[str, Any]] = []
+    ratios: list[Ratio] = []
+    try:
+        for nodes in sorted({plan.nodes for plan in chosen.values()}):
+            wanted = [plan for plan in chosen.values() if plan.nodes == nodes]
+            _measure(wanted, nodes, options, contestants, console, documents, ratios)
+    finally:
+        for contestant in contestants.values():
+            contestant.close()
+        if documents:
+            report.save(BUILD / "bench.json", _machine(), documents)
+            console.print(f"{BUILD / 'bench.json'}: {report.summary(ratios)}", soft_wrap=True)
+    return int(options.strict and not all(ratio.met for ratio in ratios))
+
+
+def _measure(
+    wanted: list[Plan],
+    nodes: int,
+    options: argparse.Namespace,
+    contestants: Mapping[str, Contestant],
+    console: Console,
+    documents: list[dict[str, Any]],
+    ratios: list[Ratio],
+) -> None:
+    filled: set[str] = set()
+
+    def say(text: str) -> None:
+        console.print(text, highlight=False, markup=False)
+
+    console.print(f"starting {nodes} Ignite node{'s' * (nodes > 1)} at full speed ...")
+    records = BUILD / "records"
+    records.mkdir(parents=True, exist_ok=True)
+    with igs.LocalCluster(nodes=nodes, full_speed=True, heap_mb=1536, data_mb=4096) as cluster:
+        endpoint = parse_endpoint(cluster.addresses[0])
+        for plan in wanted:
+            cache = plan.cache
+            if cache is not None and cache.name not in filled:
+                start = time.monotonic()
+                fill(cache, cluster.addresses)
+                filled.add(cache.name)
+                console.print(
+                    f"{cache.name}: {cache.rows:,} rows written in {time.monotonic() - start:.1f} s"
+                )
+            work = plan.work
+            request = {
+                "cache": cache.name if cache else "",
+                "host": endpoint.host,
+                "port": endpoint.port,
+                "folder": str(records),
+            }
+            work = type(work)(**{**vars(work), "request": {**request, **work.request}})
+            console.print(f"[bold]{work.name}[/bold]: {work.title}")
+            results, found = compare(work, contestants, options.pairs, say)
+            report.show(console, work, results, found)
+            documents.append(report.document(work, results, found))
+            ratios.extend(found)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--only", default="", help="works to measure, with commas; `list` lists them")
+    parser.add_argument("--pairs", type=int, default=5, help="rounds in which every contestant runs once")
+    parser.add_argument("--rows", type=int, default=300_000, help="small rows")
+    parser.add_argument("--blobs", type=int, default=1_000, help="rows of 1 MB")
+    parser.add_argument("--connections", type=int, default=4, help="of the parallel readers")
+    parser.add_argument("--strict", action="store_true", help="fail when a target is missed")
+    parser.add_argument("--tensorflow-io", default=_peer(), help="the Python that has tensorflow-io 0.23.1")
+    return parser.parse_args()
+
+
+def _peer() -> str | None:
+    """What ``make bench`` has set up, or an earlier run of it."""
+    cache = os.environ.get("IGNITE_STRATEGY_CACHE") or Path.home() / ".cache" / "ignite-strategy"
+    folder = Path(cache) / "peers" / "tensorflow-io"
+    return str(folder / "bin" / "python") if (folder / ".complete").exists() else None
+
+
+def _chosen(options: argparse.Namespace) -> Mapping[str, Plan]:
+    available = plans(options)
+    names = [name for name in options.only.replace(" ", ",").split(",") if name]
+    unknown = [name for name in names if name not in available]
+    if unknown:
+        listing = "\n".join(f"  {name:<16} {plan.work.title}" for name, plan in available.items())
+        print(f"the works are:\n{listing}")
+        sys.exit(0 if unknown == ["list"] else 2)
+    return {name: available[name] for name in names} if names else available
+
+
+def _machine() -> dict[str, Any]:
+    model = next(
+        (
+            line.split(":", 1)[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.machine(),
+    )
+    return {
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "load": os.getloadavg(),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

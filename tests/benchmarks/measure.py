@@ -1,0 +1,179 @@
+"""How contestants are compared: each at its best page size, in turns, round by round."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.benchmarks.contestant import Contestant, ContestantError, Sample
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One contestant in one work.
+
+    Attributes:
+      label: What it is called in the results.
+      script: The process that does it: ``drains/drain_<script>.py``.
+      drain: What that process is asked to do.
+      pages: Page sizes to try, in rows; ``None`` = its own choice.
+      options: More for the request.
+    """
+
+    label: str
+    script: str
+    drain: str
+    pages: Sequence[int | None] = (None,)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Target:
+    """``entry`` shall be ``ratio`` times as fast as ``over``."""
+
+    entry: str
+    over: str
+    ratio: float
+
+
+@dataclass(frozen=True)
+class Work:
+    """One thing to do, and who competes in it.
+
+    Attributes:
+      name: Chosen with ``ONLY=``.
+      title: For people.
+      rows: How many.
+      entries: The contestants.
+      targets: What must hold.
+      row_bytes: Of one row on the wire, for MB/s; 0 = not of interest.
+      request: What all requests share.
+    """
+
+    name: str
+    title: str
+    rows: int
+    entries: Sequence[Entry]
+    targets: Sequence[Target] = ()
+    row_bytes: float = 0.0
+    request: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Result:
+    """All runs of one entry."""
+
+    entry: Entry
+    page: int | None = None
+    sweep: dict[str, float] = field(default_factory=dict)
+    samples: list[Sample] = field(default_factory=list)
+    problem: str | None = None
+
+    @property
+    def rate(self) -> float:
+        """Median rows per second."""
+        return statistics.median(sample.rate for sample in self.samples) if self.samples else 0.0
+
+    @property
+    def cpu_per_million(self) -> float:
+        """CPU seconds of the contestant per million rows, the median."""
+        return statistics.median(sample.cpu / sample.rows * 1e6 for sample in self.samples)
+
+    @property
+    def growth(self) -> int:
+        """How much memory the runs took at the most, beyond what was there before, in bytes."""
+        return max(sample.peak - sample.before for sample in self.samples)
+
+    @property
+    def peak(self) -> int:
+        """The process's memory at the most, in bytes."""
+        return max(sample.peak for sample in self.samples)
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How a target was met: the median over the rounds of the ratio within each round."""
+
+    target: Target
+    median: float
+    lowest: float
+    highest: float
+
+    @property
+    def met(self) -> bool:
+        """Whether the median is what was asked for."""
+        return self.median >= self.target.ratio
+
+
+def compare(
+    work: Work,
+    contestants: Mapping[str, Contestant],
+    pairs: int,
+    say: Callable[[str], None],
+) -> tuple[list[Result], list[Ratio]]:
+    """Finds each entry's best page size, then runs all entries in turns, ``pairs`` times."""
+    results = [Result(entry) for entry in work.entries]
+    for result in results:
+        contestant = contestants[result.entry.script]
+        if not contestant.available:
+            result.problem = f"no environment for {result.entry.script}"
+            continue
+        try:
+            _sweep(work, result, contestant)
+        except ContestantError as error:
+            result.problem = str(error).splitlines()[0][:300]
+            say(f"  {result.entry.label}: {result.problem}")
+            continue
+        say(f"  {result.entry.label}: best page {result.page} ({_rates(result.sweep)})")
+    running = [result for result in results if result.problem is None]
+    for turn in range(pairs):
+        # The order turns too: whoever follows a busy contestant finds a warm or a throttled machine.
+        for result in running[turn % len(running) :] + running[: turn % len(running)]:
+            try:
+                result.samples.append(_run(work, result.entry, contestants[result.entry.script], result.page))
+            except ContestantError as error:
+                result.problem = str(error).splitlines()[0][:300]
+                say(f"  {result.entry.label}: {result.problem}")
+        running = [result for result in running if result.problem is None]
+        line = ", ".join(f"{result.entry.label} {result.samples[-1].rate:,.0f}" for result in running)
+        say(f"  round {turn + 1} of {pairs}, rows/s: {line}")
+    return results, _ratios(work, results)
+
+
+def _rates(sweep: Mapping[str, float]) -> str:
+    return ", ".join(f"{page}: {rate:,.0f} rows/s" for page, rate in sweep.items())
+
+
+def _sweep(work: Work, result: Result, contestant: Contestant) -> None:
+    best = -1.0
+    for page in result.entry.pages:
+        _run(work, result.entry, contestant, page)  # traces, connects, warms up
+        rate = _run(work, result.entry, contestant, page).rate if len(result.entry.pages) > 1 else 0.0
+        result.sweep[str(page)] = rate
+        if rate > best:
+            best, result.page = rate, page
+
+
+def _run(work: Work, entry: Entry, contestant: Contestant, page: int | None) -> Sample:
+    request = {**work.request, "rows": work.rows, "drain": entry.drain, "page": page, **entry.options}
+    sample = contestant.ask(request)
+    expected = entry.options.get("limit") or work.rows
+    if sample.rows != expected:
+        raise ContestantError(f"{sample.rows} rows instead of {expected}")
+    return sample
+
+
+def _ratios(work: Work, results: Sequence[Result]) -> list[Ratio]:
+    by_label = {result.entry.label: result for result in results if result.samples}
+    ratios = []
+    for target in work.targets:
+        if target.entry not in by_label or target.over not in by_label:
+            continue
+        pairs = [
+            mine.rate / other.rate
+            for mine, other in zip(by_label[target.entry].samples, by_label[target.over].samples)
+        ]
+        ratios.append(Ratio(target, statistics.median(pairs), min(pairs), max(pairs)))
+    return ratios

@@ -1,0 +1,112 @@
+"""The results: a table for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.benchmarks.measure import Ratio, Result, Work
+
+
+def show(console: Console, work: Work, results: Sequence[Result], ratios: Sequence[Ratio]) -> None:
+    """Prints one work."""
+    table = Table(title=work.title, title_justify="left", box=None, pad_edge=False)
+    for name in (
+        "contestant",
+        "page",
+        "rows/s",
+        "lowest..highest",
+        "MB/s",
+        "CPU s/M rows",
+        "peak MB",
+        "took MB",
+    ):
+        table.add_column(name, justify="left" if name == "contestant" else "right")
+    for result in results:
+        if not result.samples:
+            table.add_row(result.entry.label, "", "not run")
+            continue
+        rates = [sample.rate for sample in result.samples]
+        size = work.row_bytes or _row_bytes(results)
+        table.add_row(
+            result.entry.label,
+            "own" if result.page is None else str(result.page),
+            f"{result.rate:,.0f}",
+            f"{min(rates):,.0f}..{max(rates):,.0f}",
+            f"{result.rate * size / 1e6:,.0f}" if size else "",
+            f"{result.cpu_per_million:.2f}",
+            f"{result.peak / 1e6:,.0f}",
+            f"{result.growth / 1e6:,.0f}",
+        )
+    console.print(table)
+    for ratio in ratios:
+        verdict = "[green]holds[/green]" if ratio.met else "[red]missed[/red]"
+        console.print(
+            f"  {ratio.target.entry} / {ratio.target.over} = {ratio.median:.2f} "
+            f"({ratio.lowest:.2f} to {ratio.highest:.2f}), target {ratio.target.ratio:g}: {verdict}",
+            highlight=False,
+        )
+    console.print()
+
+
+def _row_bytes(results: Sequence[Result]) -> float:
+    for result in results:
+        for sample in result.samples:
+            if sample.size:
+                return sample.size / sample.rows
+    return 0.0
+
+
+def document(work: Work, results: Sequence[Result], ratios: Sequence[Ratio]) -> dict[str, Any]:
+    """One work as JSON's types."""
+    return {
+        "work": work.name,
+        "title": work.title,
+        "rows": work.rows,
+        "row_bytes": work.row_bytes or _row_bytes(results),
+        "results": [
+            {
+                "contestant": result.entry.label,
+                "page": result.page,
+                "sweep": result.sweep,
+                "problem": result.problem,
+                "rows_per_second": [round(sample.rate, 1) for sample in result.samples],
+                "median": round(result.rate, 1),
+                "cpu_seconds_per_million_rows": round(result.cpu_per_million, 3) if result.samples else None,
+                "peak_bytes": result.peak if result.samples else None,
+                "taken_bytes": result.growth if result.samples else None,
+            }
+            for result in results
+        ],
+        "ratios": [
+            {
+                "of": ratio.target.entry,
+                "over": ratio.target.over,
+                "target": ratio.target.ratio,
+                "median": round(ratio.median, 3),
+                "lowest": round(ratio.lowest, 3),
+                "highest": round(ratio.highest, 3),
+                "holds": ratio.met,
+            }
+            for ratio in ratios
+        ],
+    }
+
+
+def save(path: Path, machine: dict[str, Any], works: Sequence[dict[str, Any]]) -> None:
+    """Writes the JSON file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"machine": machine, "works": works}, indent=1) + "\n")
+
+
+def summary(ratios: Sequence[Ratio]) -> str:
+    """One line about all targets."""
+    met = sum(ratio.met for ratio in ratios)
+    middle = statistics.median(ratio.median / ratio.target.ratio for ratio in ratios) if ratios else 0.0
+    return f"{met} of {len(ratios)} targets hold (measured / target: {middle:.2f} in the middle)"
