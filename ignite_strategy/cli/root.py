@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ class _Entry(NamedTuple):
 # The summaries are here, not in the modules, so that --help imports none of them.
 _COMMANDS = {
     "local": _Entry("ignite_strategy.cli.local", "An Ignite cluster on this host: up, down, status, sql."),
+    "fs": _Entry("ignite_strategy.cli.fs", "Files on igfs://: ls, cat, cp, mv, rm, mkdir, stat, du."),
     "agent": _Entry("ignite_strategy.cli.agent", "Run TensorFlow tasks beside one Ignite node."),
 }
 
@@ -102,6 +104,14 @@ def run() -> None:
         app(prog_name="ignite-strategy")
     except IgniteStrategyError as error:
         typer.echo(f"error: {error}", err=True)
+        sys.exit(1)
+    except BrokenPipeError:  # "| head" has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        said = error.strerror or str(error)
+        where = f": {error.filename}" if error.filename and str(error.filename) not in said else ""
+        typer.echo(f"error: {said}{where}", err=True)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)

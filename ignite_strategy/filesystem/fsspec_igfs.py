@@ -63,6 +63,8 @@ class IgniteFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     protocol = "igfs"
     root_marker = "/"
+    # What a URL leaves out comes from the environment or an open resolver, and both may change.
+    cachable = False
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ _names = itertools.count()
 @pytest.fixture
 def files(one_node: str) -> IgniteFileSystem:
     host, port = parse_endpoint(one_node)
-    return IgniteFileSystem(host=host, port=port, name=f"fsspec{next(_names)}", skip_instance_cache=True)
+    return IgniteFileSystem(host=host, port=port, name=f"fsspec{next(_names)}")
 
 
 class IgfsFixtures(abstract.AbstractFixtures):
@@ -103,7 +103,7 @@ def test_errors_are_those_of_the_operating_system(files: IgniteFileSystem) -> No
 
 
 def test_no_node_is_not_a_missing_file() -> None:
-    files = IgniteFileSystem(host="127.0.0.1", port=1, skip_instance_cache=True)
+    files = IgniteFileSystem(host="127.0.0.1", port=1)
     with pytest.raises(ConnectionFailedError):
         files.exists("/f")
     with pytest.raises(ConnectionFailedError):

@@ -1,0 +1,188 @@
+"""Copies between igfs, local disk and every other file system that fsspec knows.
+
+What is copied appears whole under its name or not at all, also on local disk.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fsspec.core import has_magic, url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+
+from ignite_strategy.errors import InvalidArgumentError, NotFoundError, UnsupportedError
+
+__all__ = ["Item", "Place", "copy", "expand", "plan", "resolve"]
+
+_PIECE = 4 << 20
+
+
+@dataclass(frozen=True)
+class Place:
+    """A path in some file system."""
+
+    files: Any
+    path: str
+
+    @property
+    def url(self) -> str:
+        """The path for people: with its scheme, but for local disk."""
+        local = isinstance(self.files, LocalFileSystem)
+        return self.path if local else str(self.files.unstrip_protocol(self.path))
+
+    @property
+    def name(self) -> str:
+        """The last component of the path; empty for a root."""
+        return self.path.rstrip("/").rpartition("/")[2]
+
+    def below(self, *parts: str) -> Place:
+        """A path below this one."""
+        return Place(self.files, "/".join([self.path.rstrip("/"), *parts]))
+
+    def kind(self) -> str:
+        """``file``, ``directory``, or nothing."""
+        try:
+            return str(self.files.info(self.path)["type"])
+        except FileNotFoundError:
+            return ""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One file or directory to copy."""
+
+    source: Place
+    target: Place
+    is_directory: bool
+    size: int
+
+
+def resolve(url: str) -> Place:
+    """Returns the place that a URL or a local path means.
+
+    Raises:
+      UnsupportedError: The scheme's own package is not installed.
+      InvalidArgumentError: No such scheme.
+    """
+    try:
+        files, path = url_to_fs(url)
+    except ImportError as error:
+        raise UnsupportedError(f"{url}: {error}") from error
+    except ValueError as error:
+        raise InvalidArgumentError(f"{url}: {error}") from error
+    return Place(files, path)
+
+
+def expand(url: str) -> list[Place]:
+    """Returns the places that a URL with ``*``, ``?`` or ``[...]`` in its path matches, or the one it names.
+
+    Raises:
+      NotFoundError: There are none.
+    """
+    place = resolve(url)
+    if place.kind() or not has_magic(place.path):
+        found = [place] if place.kind() else []
+    else:
+        found = [Place(place.files, path) for path in sorted(place.files.glob(place.path))]
+    if not found:
+        raise NotFoundError(f"{url}: no such file or directory")
+    return found
+
+
+def plan(sources: Sequence[Place], target_url: str, recursive: bool) -> list[Item]:
+    """Returns what copying means, directories before what is in them.
+
+    Into ``target_url`` if that is a directory or ends with ``/``, else to that name.
+
+    Raises:
+      InvalidArgumentError: A directory without ``recursive``, several sources for one name, or a source below itself.
+    """
+    target = resolve(target_url)
+    kind = target.kind()
+    into = kind == "directory" or target_url.endswith("/")
+    if len(sources) > 1 and not into:
+        raise InvalidArgumentError(f"{target_url} is not a directory: several files cannot all become it")
+    items: list[Item] = []
+    for source in sources:
+        to = target.below(_checked(source, source.name)) if into and source.name else target
+        items.extend(_items(source, to, recursive))
+    return items
+
+
+def _items(source: Place, target: Place, recursive: bool) -> Iterator[Item]:
+    info = source.files.info(source.path)
+    if info["type"] != "directory":
+        if _same(source, target):
+            raise InvalidArgumentError(f"{source.url} and the target are the same file")
+        yield Item(source, target, False, int(info["size"] or 0))
+        return
+    if not recursive:
+        raise InvalidArgumentError(f"{source.url} is a directory: copy it with -r")
+    if _same(source, target) or _same(
+        source, Place(target.files, target.path[: len(source.path) + 1].rstrip("/"))
+    ):
+        raise InvalidArgumentError(f"{target.url} is inside {source.url}")
+    yield Item(source, target, True, 0)
+    stem = source.path.rstrip("/") + "/"
+    for path, entry in sorted(source.files.find(source.path, withdirs=True, detail=True).items()):
+        if path.rstrip("/") == source.path.rstrip("/"):
+            continue
+        parts = [_checked(source, part) for part in path[len(stem) :].split("/")]
+        inner = Place(source.files, path)
+        yield Item(inner, target.below(*parts), entry["type"] == "directory", int(entry.get("size") or 0))
+
+
+def _same(one: Place, other: Place) -> bool:
+    return one.path == other.path and bool(one.files == other.files)
+
+
+def _checked(source: Place, name: str) -> str:
+    """A name that some file system told us, as a component below the target and nowhere else."""
+    if name in ("", ".", "..") or "/" in name or "\0" in name or os.sep in name:
+        raise InvalidArgumentError(f"{source.url} has an entry named {name!r}, which would leave the target")
+    return name
+
+
+def copy(item: Item, moved: Callable[[int], None] = lambda count: None) -> None:
+    """Copies one item. ``moved`` is told each number of bytes as it is on its way."""
+    target = item.target
+    if item.is_directory:
+        target.files.makedirs(target.path, exist_ok=True)
+    elif item.source.files == target.files and not isinstance(target.files, LocalFileSystem):
+        target.files.cp_file(item.source.path, target.path)
+        moved(item.size)
+    elif isinstance(target.files, LocalFileSystem):
+        _to_local(item, moved)
+    else:
+        with (
+            item.source.files.open(item.source.path, "rb") as source,
+            target.files.open(target.path, "wb") as out,
+        ):
+            _pump(source, out, moved)
+
+
+def _to_local(item: Item, moved: Callable[[int], None]) -> None:
+    folder, name = os.path.split(item.target.path)
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, "no such directory", folder)
+    partial = os.path.join(folder, f".{name}.{os.getpid()}.partial")
+    try:
+        with item.source.files.open(item.source.path, "rb") as source, open(partial, "xb") as out:
+            _pump(source, out, moved)
+        if os.path.isfile(item.target.path):
+            shutil.copymode(item.target.path, partial)
+        os.replace(partial, item.target.path)
+    finally:
+        if os.path.exists(partial):
+            os.remove(partial)
+
+
+def _pump(source: Any, out: Any, moved: Callable[[int], None]) -> None:
+    while piece := source.read(_PIECE):
+        out.write(piece)
+        moved(len(piece))
