@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, TypedDict
 
@@ -58,11 +59,11 @@ def random_bytes(size: int) -> bytes: ...
 
 # scan
 
-def type_table() -> dict[int, tuple[str, str, str, str]]: ...
+def type_table() -> dict[int, tuple[str, str, str, str, int]]: ...
 def scan_config(
     cache: str,
     endpoints: list[tuple[str, int]],
-    columns: list[tuple[list[str], int, int, int]],
+    columns: Sequence[tuple[Any, ...]],
     *,
     local: bool = False,
     env: bool = True,
@@ -74,6 +75,7 @@ def scan_config(
     drop_remainder: bool = False,
     connect_timeout: float = 5.0,
     request_timeout: float = 30.0,
+    value_type: tuple[int, int, bool] | None = None,
 ) -> bytes: ...
 def discover(
     host: str,
@@ -85,7 +87,11 @@ def discover(
     request_timeout: float = 30.0,
 ) -> dict[str, Any]: ...
 def decode_rows(
-    rows: bytes, count: int, columns: list[tuple[list[str], int, int, int]], types: dict[int, bytes]
+    rows: bytes,
+    count: int,
+    columns: Sequence[tuple[Any, ...]],
+    types: dict[int, bytes],
+    value_type: tuple[int, int, bool] | None = None,
 ) -> list[Any]: ...
 def reader_report() -> str: ...
 

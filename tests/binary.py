@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from ignite_strategy import _core
 
@@ -39,6 +40,36 @@ def floats(*values: float) -> bytes:
 
 def ints(*values: int) -> bytes:
     return struct.pack(f"<Bi{len(values)}i", 14, len(values), *values)
+
+
+def decimal(digits: str) -> bytes:
+    """As Java writes it: scale, then the magnitude with the sign in its first bit."""
+    sign, figures, exponent = Decimal(digits).as_tuple()
+    value = int("".join(map(str, figures)))
+    magnitude = bytearray(value.to_bytes(value.bit_length() // 8 + 1, "big"))
+    magnitude[0] |= 0x80 if sign and value else 0
+    return b"\x1e" + struct.pack("<ii", -int(exponent), len(magnitude)) + bytes(magnitude)
+
+
+def timestamp(nanos: int) -> bytes:
+    return b"\x21" + struct.pack("<qi", *divmod(nanos, 1_000_000))
+
+
+def collection(*values: bytes, kind: int = 1) -> bytes:
+    return b"\x18" + struct.pack("<ib", len(values), kind) + b"".join(values)
+
+
+def object_array(*values: bytes) -> bytes:
+    return b"\x17" + struct.pack("<ii", -1, len(values)) + b"".join(values)
+
+
+def mapping(*pairs: tuple[bytes, bytes]) -> bytes:
+    return b"\x19" + struct.pack("<ib", len(pairs), 1) + b"".join(key + value for key, value in pairs)
+
+
+def texts(*values: str | None) -> bytes:
+    items = (NULL if value is None else text(value) for value in values)
+    return b"\x14" + struct.pack("<i", len(values)) + b"".join(items)
 
 
 def field_id(name: str) -> int:
@@ -112,6 +143,15 @@ def metadata(type_name: str, fields: Mapping[str, int], schemas: Sequence[Sequen
         data += struct.pack("<ii", schema_id(names), len(names))
         data += b"".join(struct.pack("<i", field_id(name)) for name in names)
     return data
+
+
+def enum_metadata(type_name: str, values: Mapping[str, int]) -> bytes:
+    """The response of operation 3002 for an enum."""
+    data = b"\x01" + struct.pack("<i", type_id(type_name)) + text(type_name) + NULL + struct.pack("<i", 0)
+    data += b"\x01" + struct.pack("<i", len(values))
+    for name, ordinal in values.items():
+        data += text(name) + struct.pack("<i", ordinal)
+    return data + struct.pack("<i", 0)
 
 
 def types(*responses: tuple[str, bytes]) -> dict[int, bytes]:

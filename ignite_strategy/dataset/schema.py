@@ -31,14 +31,16 @@ class TypeEntry:
     Attributes:
       name: What the type is called in messages.
       dtype: The dtype of its values, ``"none"`` if it cannot be a column.
-      kind: ``scalar``, ``array``, ``object`` or ``unsupported``.
+      kind: ``scalar``, ``array``, ``sequence``, ``map``, ``object`` or ``unsupported``.
       java: The Java class, as query entities name it.
+      item: The code of an array's items, 0 if they have no type of their own.
     """
 
     name: str
     dtype: str
     kind: str
     java: str
+    item: int = 0
 
 
 @functools.lru_cache(maxsize=1)
@@ -55,11 +57,13 @@ class Column:
       path: Where it is: ``("val", "metadata", "label")``.
       code: Ignite's type code.
       length: The declared length of an array, ``None`` = any.
+      declared: Whether an ``element_spec`` said so: any type with this dtype and shape will do.
     """
 
     path: tuple[str, ...]
     code: int
     length: int | None = None
+    declared: bool = False
 
     @property
     def name(self) -> str:
@@ -70,6 +74,11 @@ class Column:
     def dtype(self) -> str:
         """The dtype's name: ``"int64"``, ``"string"``."""
         return type_table()[self.code].dtype
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What native code needs to know beside path, type and length."""
+        return {"declared": self.declared}
 
     @property
     def is_array(self) -> bool:
@@ -264,11 +273,10 @@ def columns_of(leaves: Iterator[tuple[tuple[str, ...], str, bool, int | None]]) 
     Raises:
       UnsupportedError: No type of Ignite that this version reads has such a dtype.
     """
-    codes = {
-        (entry.dtype, entry.kind): code
-        for code, entry in type_table().items()
-        if entry.kind in ("scalar", "array")
-    }
+    codes: dict[tuple[str, str], int] = {}
+    for code_, entry in type_table().items():
+        if entry.kind in ("scalar", "array"):
+            codes.setdefault((entry.dtype, entry.kind), code_)
     columns = []
     for path, dtype, is_array, length in leaves:
         code = codes.get((dtype, "array" if is_array else "scalar"))
@@ -278,5 +286,5 @@ def columns_of(leaves: Iterator[tuple[tuple[str, ...], str, bool, int | None]]) 
                 f"element_spec: {'.'.join(path)} is {'an array of ' if is_array else ''}{dtype}, which no "
                 f"type of Ignite that this version reads becomes; there are: {', '.join(known)}"
             )
-        columns.append(Column(path, code, length))
+        columns.append(Column(path, code, length, declared=True))
     return tuple(sorted(columns, key=lambda column: column.path))

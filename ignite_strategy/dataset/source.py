@@ -131,7 +131,13 @@ class Source:
             self.cache,
             [(endpoint.host, endpoint.port) for endpoint in self.endpoints],
             [
-                (list(column.path), column.code, -1 if column.length is None else column.length, layout)
+                (
+                    list(column.path),
+                    column.code,
+                    -1 if column.length is None else column.length,
+                    layout,
+                    column.options,
+                )
                 for column in columns
             ],
             local=self.local,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ from ignite_strategy.errors import (
     DataLossError,
     IgniteStrategyError,
     InvalidArgumentError,
-    UnsupportedError,
 )
 from tests import binary
 from tests.binary import Footer
@@ -111,7 +111,7 @@ class TestErrors:
     def test_null_names_key_and_field(self):
         """apache/ignite-python-thin-client #6 (IGNITE-13863): one NULL ended the epoch with an obscure error."""
         value = binary.binary_object(TYPE, {**FIELDS, "width": binary.NULL})
-        with pytest.raises(UnsupportedError, match=r"key 7.*field val\.width is NULL.*columns="):
+        with pytest.raises(InvalidArgumentError, match=r"key 7.*field val\.width is NULL.*nulls=.*columns="):
             decode(row(value))
         assert decode(row(value), COLUMNS[:2])[0] == [b"kitten"]
 
@@ -122,13 +122,28 @@ class TestErrors:
                 TYPE, {"label": 9, "pixels": 14, "width": 3}, [list(fields)]
             )
         }
-        with pytest.raises(UnsupportedError, match=r"key 7.*val\.width is missing"):
+        with pytest.raises(InvalidArgumentError, match=r"key 7.*val\.width is missing"):
             decode(row(binary.binary_object(TYPE, fields)), types=types)
 
-    def test_reference_to_an_earlier_object_is_refused(self):
-        value = binary.binary_object(TYPE, {**FIELDS, "width": b"\x66\x18\x00\x00\x00"})
-        with pytest.raises(UnsupportedError, match=r"val\.width is a reference"):
-            decode(row(value))
+    @pytest.mark.parametrize(
+        ("distance", "message"), [(24, "an object here but an int"), (10_000, "not there"), (0, "not there")]
+    )
+    def test_references_to_what_they_cannot_mean(self, distance, message):
+        value = binary.binary_object(
+            TYPE,
+            {
+                "width": b"\x66" + struct.pack("<i", distance),
+                "label": binary.text("x"),
+                "pixels": binary.ints(),
+            },
+        )
+        types = {
+            binary.type_id(TYPE): binary.metadata(
+                TYPE, {"label": 9, "pixels": 14, "width": 3}, [["width", "label", "pixels"]]
+            )
+        }
+        with pytest.raises((DataLossError, InvalidArgumentError), match=rf"val\.width.*{message}"):
+            decode(row(value), types=types)
 
     def test_schema_that_the_server_does_not_know(self):
         value = binary.binary_object(TYPE, {"other": binary.i32(1)})
@@ -140,7 +155,7 @@ class TestErrors:
             decode(binary.i64(7) + binary.i32(1))
 
     def test_long_keys_are_cut_in_messages(self):
-        with pytest.raises(UnsupportedError, match=r"key 'x{80}\.\.\.'"):
+        with pytest.raises(InvalidArgumentError, match=r"key 'x{80}\.\.\.'"):
             decode(binary.text("x" * 500) + binary.NULL)
 
     def test_columns_that_contradict_each_other(self):

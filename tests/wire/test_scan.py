@@ -19,7 +19,6 @@ from ignite_strategy.errors import (
     IgniteStrategyError,
     InvalidArgumentError,
     ServerError,
-    UnsupportedError,
 )
 from tests import binary
 from tests.wire.scripted import CLOSE, NEXT_PAGE, SCAN, Cursors, Failure, ScriptedServer
@@ -255,7 +254,7 @@ class TestErrorsOfTheServer:
         with ScriptedServer(cursors.script) as server:
             scan = _core.Scan(config(server, BOTH))
             with pytest.raises(
-                UnsupportedError, match=r"cache 'C', row with key 1, in val: field val is NULL"
+                InvalidArgumentError, match=r"cache 'C', row with key 1, in val: field val is NULL"
             ):
                 drain(scan)
             _await(lambda: not cursors.open_cursors)

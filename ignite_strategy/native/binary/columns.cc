@@ -56,7 +56,8 @@ BatchBuilder::BatchBuilder(const std::vector<ColumnSpec>& specs, std::size_t row
       first_bytes_(bytes) {
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const ColumnSpec& spec = specs[i];
-    columns_[i].dtype = spec.type().dtype;
+    columns_[i].dtype = spec.dtype();
+    columns_[i].masked = spec.masked();
     lengths_[i] = spec.length;
     if (spec.ragged()) {
       columns_[i].splits.reserve(first_rows_ + 1);
@@ -69,12 +70,18 @@ BatchBuilder::BatchBuilder(const std::vector<ColumnSpec>& specs, std::size_t row
   }
 }
 
+// A NULL is as long as its column says, else empty.
+std::size_t BatchBuilder::Items(std::size_t column, const Slot& slot) const {
+  if (slot.data != nullptr) return slot.count;
+  return static_cast<std::size_t>(std::max<std::int64_t>(specs_[column].length, 0));
+}
+
 bool BatchBuilder::Fits(const std::vector<Slot>& row) const {
   if (rows_ == 0) return true;
   for (std::size_t i = 0; i < row.size(); ++i) {
     const ColumnSpec& spec = specs_[i];
-    if (spec.is_array() && spec.length < 0 && spec.layout == ArrayLayout::kUniform &&
-        static_cast<std::int64_t>(row[i].count) != lengths_[i]) {
+    if (spec.length < 0 && spec.layout == ArrayLayout::kUniform && spec.is_array() &&
+        static_cast<std::int64_t>(Items(i, row[i])) != lengths_[i]) {
       return false;
     }
   }
@@ -85,41 +92,84 @@ int BatchBuilder::Append(const std::vector<Slot>& row) {
   for (std::size_t i = 0; i < row.size(); ++i) {
     const ColumnSpec& spec = specs_[i];
     if (!spec.is_array() || spec.ragged()) continue;
-    if (lengths_[i] < 0) lengths_[i] = static_cast<std::int64_t>(row[i].count);
-    if (static_cast<std::int64_t>(row[i].count) != lengths_[i]) return static_cast<int>(i);
+    const auto items = static_cast<std::int64_t>(Items(i, row[i]));
+    if (lengths_[i] < 0) lengths_[i] = items;
+    if (items != lengths_[i]) return static_cast<int>(i);
   }
-  for (std::size_t i = 0; i < row.size(); ++i) AppendValue(i, row[i]);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (specs_[i].is_array()) {
+      AppendArray(i, row[i]);
+    } else {
+      AppendScalar(columns_[i], row[i]);
+    }
+    if (columns_[i].masked) AppendMask(i, row[i]);
+  }
   ++rows_;
   return -1;
 }
 
-void BatchBuilder::AppendValue(std::size_t i, const Slot& slot) {
+void BatchBuilder::AppendScalar(Column& column, const Slot& slot) {
+  static constexpr std::uint8_t kZeros[8] = {};
+  const std::uint8_t* value = slot.data != nullptr ? slot.data : kZeros;
+  switch (column.dtype) {
+    case DType::kInt64:
+    case DType::kFloat64:
+      return Store<8>(column.data, value);
+    case DType::kInt32:
+    case DType::kFloat32:
+      return Store<4>(column.data, value);
+    case DType::kInt16:
+    case DType::kUint16:
+      return Store<2>(column.data, value);
+    case DType::kInt8:
+      return Store<1>(column.data, value);
+    case DType::kBool:
+      return StoreBools(column.data.Extend(1), value, 1);
+    case DType::kString:
+      column.strings.emplace_back(reinterpret_cast<const char*>(value),
+                                  slot.data != nullptr ? slot.count : 0);
+      return;
+    case DType::kNone:
+      return;
+  }
+}
+
+void BatchBuilder::AppendArray(std::size_t i, const Slot& slot) {
   Column& column = columns_[i];
-  const ColumnSpec& spec = specs_[i];
+  const bool ragged = specs_[i].ragged();
+  const std::size_t count = Items(i, slot);
   const std::size_t item_size = ItemSize(column.dtype);
+  if (ragged) column.splits.push_back(column.splits.back() + static_cast<std::int64_t>(count));
   if (column.dtype == DType::kString) {
-    column.strings.emplace_back(reinterpret_cast<const char*>(slot.data), slot.count);
-  } else if (spec.is_array()) {
-    // How much a page of dense arrays takes is known with the first row.
-    if (rows_ == 0 && !spec.ragged())
-      column.data.Reserve(std::min(first_rows_ * slot.count * item_size, first_bytes_));
-    std::uint8_t* to = column.data.Extend(slot.count * item_size);
-    if (column.dtype == DType::kBool) {
-      StoreBools(to, slot.data, slot.count);
-    } else if (slot.count != 0) {
-      std::memcpy(to, slot.data, slot.count * item_size);
+    if (slot.data == nullptr) {
+      column.strings.resize(column.strings.size() + count);
+    } else {
+      const auto* items = reinterpret_cast<const std::string_view*>(slot.data);
+      column.strings.insert(column.strings.end(), items, items + count);
     }
-    if (spec.ragged()) column.splits.push_back(column.splits.back() + static_cast<std::int64_t>(slot.count));
+    return;
+  }
+  // How much a page of dense arrays takes is known with the first row.
+  if (rows_ == 0 && !ragged) column.data.Reserve(std::min(first_rows_ * count * item_size, first_bytes_));
+  std::uint8_t* to = column.data.Extend(count * item_size);
+  if (count == 0) return;
+  if (slot.data == nullptr) {
+    std::memset(to, 0, count * item_size);
   } else if (column.dtype == DType::kBool) {
-    StoreBools(column.data.Extend(1), slot.data, 1);
-  } else if (item_size == 8) {
-    Store<8>(column.data, slot.data);
-  } else if (item_size == 4) {
-    Store<4>(column.data, slot.data);
-  } else if (item_size == 2) {
-    Store<2>(column.data, slot.data);
+    StoreBools(to, slot.data, count);
   } else {
-    Store<1>(column.data, slot.data);
+    std::memcpy(to, slot.data, count * item_size);
+  }
+}
+
+void BatchBuilder::AppendMask(std::size_t i, const Slot& slot) {
+  const std::size_t count = specs_[i].nullable_items() ? Items(i, slot) : 1;
+  std::uint8_t* to = columns_[i].mask.Extend(count);
+  if (count == 0) return;
+  if (slot.data != nullptr && slot.mask != nullptr) {
+    std::memcpy(to, slot.mask, count);
+  } else {
+    std::memset(to, slot.data != nullptr ? 1 : 0, count);
   }
 }
 
@@ -132,6 +182,11 @@ std::vector<Column> BatchBuilder::Finish() {
       column.shape = {static_cast<std::int64_t>(rows_), std::max<std::int64_t>(lengths_[i], 0)};
     } else {
       column.shape = {static_cast<std::int64_t>(rows_)};
+    }
+    if (column.masked) {
+      column.mask_shape = specs_[i].nullable_items()
+                              ? column.shape
+                              : std::vector<std::int64_t>{static_cast<std::int64_t>(rows_)};
     }
   }
   rows_ = 0;

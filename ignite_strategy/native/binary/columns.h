@@ -20,17 +20,36 @@ enum class ArrayLayout : std::uint8_t {
   kRagged,   // values of all rows one after another, plus row splits
 };
 
+// What becomes of a NULL.
+enum class NullPolicy : std::uint8_t {
+  kError,    // an error that names key and field
+  kDefault,  // 0, false, "" or an empty array; zeros where the length is declared
+  kMask,     // the same, and a second column says which values are there
+  kDrop,     // the row is left out
+};
+
 // One wanted column.
 struct ColumnSpec {
   std::vector<std::string> path;  // {"val", "metadata", "label"}
   std::uint8_t type_code = 0;     // a scalar or array type of the table in types.h
   std::int64_t length = -1;       // an array's declared length; -1 = any
   ArrayLayout layout = ArrayLayout::kUniform;
+  // So many parts of the path lead to a collection, object array or map, each of whose items has one
+  // `type_code`; 0 = there is none on the way.
+  std::uint8_t repeated = 0;
+  bool map = false;       // it is a map, and the next part of the path is "keys" or "values"
+  bool declared = false;  // by an element_spec: any type with this dtype and shape will do
+  NullPolicy nulls = NullPolicy::kError;
+  Forms forms;
 
   std::string Name() const;  // "val.metadata.label"
   const TypeInfo& type() const { return *FindType(type_code); }
-  bool is_array() const { return type().support == Support::kArray; }
+  DType dtype() const { return DTypeOf(type_code, forms); }
+  bool is_array() const { return repeated != 0 || type().support == Support::kArray; }
   bool ragged() const { return is_array() && length < 0 && layout == ArrayLayout::kRagged; }
+  bool masked() const { return nulls == NullPolicy::kMask; }
+  // Items can be NULL one by one, so that a mask has an entry for each of them.
+  bool nullable_items() const { return is_array() && (repeated != 0 || type().layout != Layout::kPacked); }
 };
 
 // Memory aligned as TensorFlow wants it, so that tensors take it over instead of copying it.
@@ -61,12 +80,18 @@ struct Column {
   Buffer data;                            // fixed-size values
   std::vector<std::string_view> strings;  // of a string column, in memory that the batch keeps
   std::vector<std::int64_t> splits;       // rows + 1 of them, of a ragged column
+  bool masked = false;
+  std::vector<std::int64_t> mask_shape;  // that of the values, or {rows} where items cannot be NULL
+  Buffer mask;                           // bools: which values are there
 };
 
-// Where one row's value of a column is: bytes of a scalar or string, or items of an array.
+// Where one row's value of a column is: bytes of a scalar or string, or items of an array. For an array of
+// strings `data` points to std::string_views.
 struct Slot {
-  const std::uint8_t* data = nullptr;
-  std::size_t count = 0;  // bytes of a string, items of an array
+  const std::uint8_t* data = nullptr;  // null for a NULL
+  std::size_t count = 0;               // bytes of a string, items of an array
+  const std::uint8_t* mask = nullptr;  // of an array's items: 0 = NULL; null = all are there
+  std::uint8_t own[8] = {};            // a number that is not in the row as it is
 };
 
 // Collects the rows of one batch.
@@ -84,7 +109,10 @@ class BatchBuilder {
   std::vector<Column> Finish();
 
  private:
-  void AppendValue(std::size_t column, const Slot& slot);
+  void AppendScalar(Column& column, const Slot& slot);
+  void AppendArray(std::size_t column, const Slot& slot);
+  void AppendMask(std::size_t column, const Slot& slot);
+  std::size_t Items(std::size_t column, const Slot& slot) const;
 
   const std::vector<ColumnSpec>& specs_;
   std::vector<Column> columns_;

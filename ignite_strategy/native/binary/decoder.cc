@@ -1,7 +1,7 @@
 #include "native/binary/decoder.h"
 
+#include <algorithm>
 #include <cstring>
-#include <map>
 #include <utility>
 
 #include "native/binary/types.h"
@@ -9,12 +9,11 @@
 namespace ignite_strategy {
 namespace {
 
-constexpr int kMissing = -1;
 // Objects with full footers say their field ids one by one; more versions of a type than this are not
 // remembered.
 constexpr std::size_t kMaxRememberedSchemas = 1024;
-
-const char kLeaveOut[] = "; leave the column out with columns=, or give the field a value in every row";
+// References make a row larger than its bytes, but not without end.
+constexpr std::size_t kMaxReferredBytes = std::size_t{64} << 20;
 
 template <typename T>
 std::string Text(Reader& reader) {
@@ -57,160 +56,193 @@ std::string DescribeKey(Reader key) {
   }
 }
 
-// The wanted part of a value: a column, or an object some of whose fields are wanted.
-struct RowDecoder::Node {
-  std::string name;  // of the field
-  std::string path;  // of the whole, for messages
-  int column = kMissing;
-  std::uint8_t type_code = 0;
-  std::size_t item_size = 0;
-  bool array = false;
-  std::vector<std::unique_ptr<Node>> children;
+RowDecoder::RowDecoder(const std::vector<ColumnSpec>& specs, TypeCache* types, std::string where,
+                       const ValueType& value_type)
+    : specs_(specs),
+      root_(MakeWanted(specs)),
+      types_(types),
+      where_(std::move(where)),
+      value_type_(value_type),
+      items_(specs.size()) {}
 
-  // For each child the index of its value in objects of this type and schema.
-  using Positions = std::vector<int>;
-  std::map<std::pair<std::int32_t, std::int32_t>, Positions> known;
-  std::pair<std::int32_t, std::int32_t> last{0, 0};
-  const Positions* positions = nullptr;  // of `last`; most caches hold one schema
-
-  Node* Child(const std::string& child_name) const {
-    for (const auto& child : children) {
-      if (child->name == child_name) return child.get();
-    }
-    return nullptr;
-  }
-};
-
-RowDecoder::RowDecoder(const std::vector<ColumnSpec>& specs, TypeCache* types, std::string where)
-    : root_(std::make_unique<Node>()), types_(types), where_(std::move(where)) {
-  for (std::size_t i = 0; i < specs.size(); ++i) {
-    const ColumnSpec& spec = specs[i];
-    Node* node = root_.get();
-    for (const std::string& part : spec.path) {
-      if (node->column != kMissing) break;
-      Node* child = node->Child(part);
-      if (child == nullptr) {
-        node->children.push_back(std::make_unique<Node>());
-        child = node->children.back().get();
-        child->name = part;
-        child->path = node->path.empty() ? part : node->path + "." + part;
-      }
-      node = child;
-    }
-    if (node == root_.get() || node->column != kMissing || !node->children.empty()) {
-      throw Error(Code::kInvalidArgument,
-                  "column '" + spec.Name() + "' is named twice, or both as a value and as an object");
-    }
-    const TypeInfo* type = FindType(spec.type_code);
-    if (type == nullptr || (type->support != Support::kScalar && type->support != Support::kArray)) {
-      throw Error(Code::kUnimplemented, "column '" + spec.Name() + "': " + WithArticle(spec.type_code) +
-                                            " cannot be read in this version" + kLeaveOut);
-    }
-    node->column = static_cast<int>(i);
-    node->type_code = spec.type_code;
-    node->item_size = ItemSize(type->dtype);
-    node->array = type->support == Support::kArray;
-  }
-  for (const auto& child : root_->children) {
-    if (child->name != "key" && child->name != "val") {
-      throw Error(Code::kInvalidArgument, "column '" + child->path + "' begins with neither key nor val");
-    }
-  }
-}
-
-RowDecoder::~RowDecoder() = default;
-
-void RowDecoder::Locate(Reader& reader, std::vector<Slot>& slots) {
+bool RowDecoder::Locate(Reader& reader, std::vector<Slot>& slots) {
   const Reader row = reader;
   const char* part = "key";
+  dropped_ = false;
+  referred_bytes_ = 0;
   try {
     for (const char* name : {"key", "val"}) {
       part = name;
-      Node* node = root_->Child(name);
+      begin_ = reader.at();
+      end_ = begin_ + reader.left();
+      if (*name == 'v' && value_type_.type_code != 0 && !IsWantedType(reader)) {
+        SkipValue(reader);
+        null_error_.reset();
+        return false;
+      }
+      const Wanted* node = root_->Child(name);
       if (node == nullptr) {
         SkipValue(reader);
       } else {
         LocateValue(reader, *node, slots);
       }
     }
+    if (null_error_) {
+      const Error error = *std::exchange(null_error_, std::nullopt);
+      // The policy of one column drops the row: what the others think of their NULLs does not matter.
+      if (!dropped_) throw error;
+    }
+    return !dropped_;
   } catch (const Error& error) {
+    null_error_.reset();
     throw Error(error.code(),
                 where_ + ", row with key " + DescribeKey(row) + ", in " + part + ": " + error.message(),
                 error.server_status());
   }
 }
 
-void RowDecoder::LocateValue(Reader& reader, Node& node, std::vector<Slot>& slots) {
-  if (reader.left() == 0) throw Error(Code::kDataLoss, "the page ends before field " + node.path);
-  const std::uint8_t type_code = *reader.at();
-  if (node.column == kMissing) {
-    if (type_code == code::kObject) return LocateObject(ObjectView::Read(reader), node, slots);
-    if (type_code == code::kWrapped) return LocateObject(ObjectView::ReadWrapped(reader), node, slots);
-  } else if (type_code == node.type_code) {
-    reader.Skip(1);
-    Slot& slot = slots[static_cast<std::size_t>(node.column)];
-    if (node.array) {
-      slot.count = reader.Count(node.item_size);
-      slot.data = reader.Bytes(slot.count * node.item_size);
-    } else if (node.item_size == 0) {
-      slot.count = reader.Count(1);
-      slot.data = reader.Bytes(slot.count);
-    } else {
-      slot.data = reader.Bytes(node.item_size);
-    }
-    return;
+Arena RowDecoder::TakeTexts() { return std::exchange(texts_, Arena()); }
+
+// Whether the value at `value` is of the type that is read.
+bool RowDecoder::IsWantedType(Reader value) {
+  if (value.left() == 0) throw Error(Code::kDataLoss, "the page ends before the value");
+  const std::uint8_t type_code = *value.at();
+  std::string found = WithArticle(type_code);
+  if (Family(type_code) == code::kObject) {
+    const ObjectView object =
+        type_code == code::kObject ? ObjectView::Read(value) : ObjectView::ReadWrapped(value);
+    if (value_type_.type_code == code::kObject && object.type_id() == value_type_.type_id) return true;
+    if (value_type_.skip_others) return false;
+    const TypeMetadata* type = types_->Get(object.type_id());
+    found =
+        "an object of type " + (type == nullptr ? std::to_string(object.type_id()) : "'" + type->name + "'");
+  } else if (Family(type_code) == Family(value_type_.type_code)) {
+    return true;
+  } else if (value_type_.skip_others) {
+    return false;
   }
-  if (type_code == code::kNull) {
-    throw Error(Code::kUnimplemented,
-                "field " + node.path + " is NULL, which this version does not read" + kLeaveOut);
+  std::string want = WithArticle(value_type_.type_code);
+  if (value_type_.type_code == code::kObject) {
+    const TypeMetadata* type = types_->Get(value_type_.type_id);
+    want =
+        "objects of type " + (type == nullptr ? std::to_string(value_type_.type_id) : "'" + type->name + "'");
   }
-  const TypeInfo* type = FindType(type_code);
-  if (type == nullptr) {
-    throw Error(Code::kDataLoss,
-                "field " + node.path + " has the unknown type code " + std::to_string(type_code));
-  }
-  if (type->support == Support::kUnsupported) {
-    throw Error(Code::kUnimplemented, "field " + node.path + " is " + WithArticle(type_code) +
-                                          ", which this version does not read" + kLeaveOut);
-  }
-  const std::string want = node.column == kMissing ? "an object" : WithArticle(node.type_code);
-  throw Error(Code::kInvalidArgument, "field " + node.path + " is " + WithArticle(type_code) + " here but " +
-                                          want + " in the dataset's element_spec");
+  throw Error(Code::kInvalidArgument, "the value is " + found + ", where only " + want +
+                                          " were found before; say with type= which one is read");
 }
 
-void RowDecoder::LocateObject(const ObjectView& object, Node& node, std::vector<Slot>& slots) {
-  // A full footer may name its fields without any schema id, so only compact ones are looked up by it.
-  const std::pair<std::int32_t, std::int32_t> schema{object.type_id(), object.schema_id()};
-  if (!object.compact() || node.positions == nullptr || node.last != schema) {
-    Resolve(object, node);
-    node.last = schema;
+void RowDecoder::LocateValue(Reader& reader, const Wanted& node, std::vector<Slot>& slots) {
+  if (reader.left() == 0) throw Error(Code::kDataLoss, "the page ends before field " + node.path);
+  const std::uint8_t type_code = *reader.at();
+  if (node.plain_size != 0 && type_code == node.type_code) {
+    reader.Skip(1);
+    slots[static_cast<std::size_t>(node.column)].data = reader.Bytes(node.plain_size);
+    return;
   }
+  if (node.plain_text && type_code == code::kString) {
+    reader.Skip(1);
+    Slot& slot = slots[static_cast<std::size_t>(node.column)];
+    slot.count = reader.Count(1);
+    slot.data = reader.Bytes(slot.count);
+    return;
+  }
+  if (node.kind == Wanted::Kind::kObject) {
+    if (type_code == code::kObject) return LocateObject(ObjectView::Read(reader), node, slots);
+    if (type_code == code::kWrapped) {
+      Reader inside(nullptr, 0);
+      const ObjectView object = ObjectView::ReadWrapped(reader, &inside);
+      const Within within(this, inside);
+      return LocateObject(object, node, slots);
+    }
+  }
+  LocateOther(reader, type_code, node, slots);
+}
+
+void RowDecoder::LocateOther(Reader& reader, std::uint8_t type_code, const Wanted& node,
+                             std::vector<Slot>& slots) {
+  if (type_code == code::kNull) {
+    reader.Skip(1);
+    return SetNull(node, " is NULL", slots);
+  }
+  if (type_code == code::kHandle) {
+    Reader referred = Referred(reader, node);
+    return LocateValue(referred, node, slots);
+  }
+  switch (node.kind) {
+    case Wanted::Kind::kScalar:
+      return LocateScalar(reader, type_code, node, slots);
+    case Wanted::Kind::kArray:
+    case Wanted::Kind::kSequence:
+    case Wanted::Kind::kObjects:
+      return LocateArray(reader, type_code, node, slots);
+    case Wanted::Kind::kMap:
+      if (type_code != code::kMap) Contradiction(type_code, node);
+      return LocateMap(reader, node, slots);
+    case Wanted::Kind::kObject:
+      Contradiction(type_code, node);
+  }
+}
+
+Reader RowDecoder::Referred(Reader& reader, const Wanted& node) {
+  const std::uint8_t* here = reader.at();
+  reader.Skip(1);
+  const auto distance = reader.Get<std::int32_t>();
+  if (distance <= 0 || distance > here - begin_) {
+    throw Error(Code::kDataLoss, "field " + node.path + " refers to a value that is not there");
+  }
+  const std::uint8_t* target = here - distance;
+  if (*target == code::kHandle) throw Error(Code::kDataLoss, "field " + node.path + " refers to a reference");
+  Reader referred(target, static_cast<std::size_t>(end_ - target));
+  Reader past = referred;
+  SkipValue(past);
+  referred_bytes_ += past.offset();
+  if (referred_bytes_ > kMaxReferredBytes) {
+    throw Error(Code::kResourceExhausted, "field " + node.path +
+                                              ": the row's references stand for more than " +
+                                              std::to_string(kMaxReferredBytes >> 20) + " MiB");
+  }
+  return referred;
+}
+
+void RowDecoder::LocateObject(const ObjectView& object, const Wanted& node, std::vector<Slot>& slots) {
+  // A full footer may name its fields without any schema id, so only compact ones are looked up by it.
+  const bool same = object.compact() && node.positions != nullptr && node.last.first == object.type_id() &&
+                    node.last.second == object.schema_id();
+  const Wanted::Positions& positions = same ? *node.positions : Resolve(object, const_cast<Wanted&>(node));
   for (std::size_t i = 0; i < node.children.size(); ++i) {
-    const int position = (*node.positions)[i];
-    Node& child = *node.children[i];
+    const Wanted& child = *node.children[i];
+    const int position = positions[i];
     if (position == kMissing || static_cast<std::size_t>(position) >= object.field_count()) {
-      throw Error(Code::kUnimplemented,
-                  "field " + child.path + " is missing (NULL), which this version does not read" + kLeaveOut);
+      SetNull(child, " is missing (NULL)", slots);
+      continue;
+    }
+    if (child.plain_size != 0) {
+      const std::uint8_t* at = object.Find(static_cast<std::size_t>(position), 1 + child.plain_size);
+      if (at != nullptr && *at == child.type_code) {
+        slots[static_cast<std::size_t>(child.column)].data = at + 1;
+        continue;
+      }
     }
     Reader value = object.Field(static_cast<std::size_t>(position));
     LocateValue(value, child, slots);
   }
 }
 
-void RowDecoder::Resolve(const ObjectView& object, Node& node) {
+const Wanted::Positions& RowDecoder::Resolve(const ObjectView& object, Wanted& node) {
   const std::pair<std::int32_t, std::int32_t> schema{object.type_id(), object.schema_id()};
   if (object.compact()) {
     const auto found = node.known.find(schema);
     if (found != node.known.end()) {
       node.positions = &found->second;
-      return;
+      node.last = schema;
+      return found->second;
     }
   }
-  if (node.known.size() >= kMaxRememberedSchemas) node.known.clear();
   const std::vector<std::int32_t> ids = object.FieldIds(*types_);
   // The metadata knows how a name became an id; the hash is the default for types it does not know.
   const TypeMetadata* type = ids.empty() ? nullptr : types_->Get(object.type_id());
-  Node::Positions& positions = node.known[schema];
+  if (node.known.size() >= kMaxRememberedSchemas) node.known.clear();
+  Wanted::Positions& positions = node.known[schema];
   positions.assign(node.children.size(), kMissing);
   for (std::size_t i = 0; i < node.children.size(); ++i) {
     std::int32_t id = JavaLowerHash(node.children[i]->name);
@@ -223,7 +255,10 @@ void RowDecoder::Resolve(const ObjectView& object, Node& node) {
       if (ids[at] == id) positions[i] = static_cast<int>(at);
     }
   }
-  node.positions = &positions;
+  // Only compact objects find it again by `last`.
+  node.positions = object.compact() ? &positions : nullptr;
+  node.last = schema;
+  return positions;
 }
 
 Error RowDecoder::WrongLength(Reader row, const ColumnSpec& spec, std::size_t got, std::int64_t want) const {

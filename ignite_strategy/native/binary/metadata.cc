@@ -7,12 +7,14 @@ namespace {
 
 std::string Name(Reader& reader) { return reader.TypedString().value_or(std::string()); }
 
-void SkipEnumValues(Reader& reader) {
+std::map<std::int32_t, std::string> EnumValues(Reader& reader) {
   const std::size_t count = reader.Count(5);
+  std::map<std::int32_t, std::string> values;
   for (std::size_t i = 0; i < count; ++i) {
-    reader.TypedString();
-    reader.Skip(4);
+    std::string name = Name(reader);
+    values[reader.Get<std::int32_t>()] = std::move(name);
   }
+  return values;
 }
 
 std::vector<FieldMetadata> Fields(Reader& reader) {
@@ -42,7 +44,7 @@ std::optional<TypeMetadata> ParseTypeMetadata(Reader& reader) {
   type.name = Name(reader);
   reader.TypedString();  // the affinity key field
   type.fields = Fields(reader);
-  if (reader.GetBool()) SkipEnumValues(reader);
+  if (reader.GetBool()) type.enum_values = EnumValues(reader);
   const std::size_t schemas = reader.Count(8);
   for (std::size_t i = 0; i < schemas; ++i) {
     const auto schema_id = reader.Get<std::int32_t>();

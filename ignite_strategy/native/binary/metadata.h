@@ -28,6 +28,8 @@ struct TypeMetadata {
   std::vector<FieldMetadata> fields;
   // Schema id -> field ids in the order in which the values were written.
   std::map<std::int32_t, std::vector<std::int32_t>> schemas;
+  // The names of an enum's values by their ordinals.
+  std::map<std::int32_t, std::string> enum_values;
 
   const FieldMetadata* Find(std::int32_t field_id) const;
 };

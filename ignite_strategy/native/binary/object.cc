@@ -46,6 +46,7 @@ ObjectView ObjectView::Read(Reader& reader) {
     view.type_id_ = JavaLowerHash(name.TypedString().value_or(std::string()));
     view.first_field_ = name.offset();
   }
+  view.size_ = size;
   view.footer_ = size;
   if ((flags & kHasSchema) == 0) return view;  // no named fields, at most raw data
 
@@ -68,13 +69,14 @@ ObjectView ObjectView::Read(Reader& reader) {
   return view;
 }
 
-ObjectView ObjectView::ReadWrapped(Reader& reader) {
+ObjectView ObjectView::ReadWrapped(Reader& reader, Reader* inside) {
   if (reader.Get<std::uint8_t>() != code::kWrapped) Bad("no wrapper around it");
   const std::size_t size = reader.Count(1);
   Reader inner(reader.Bytes(size), size);
   const auto start = reader.Get<std::int32_t>();
   if (start < 0 || static_cast<std::size_t>(start) >= size)
     Bad("it starts at " + std::to_string(start) + " of its wrapper");
+  if (inside != nullptr) *inside = inner;
   inner.Skip(static_cast<std::size_t>(start));
   return Read(inner);
 }
@@ -82,10 +84,7 @@ ObjectView ObjectView::ReadWrapped(Reader& reader) {
 std::int32_t ObjectView::field_id(std::size_t index) const { return At<std::int32_t>(data_ + Entry(index)); }
 
 Reader ObjectView::Field(std::size_t index) const {
-  const std::uint8_t* entry = data_ + Entry(index) + (compact_ ? 0 : 4);
-  const std::size_t offset = offset_size_ == 1   ? *entry
-                             : offset_size_ == 2 ? At<std::uint16_t>(entry)
-                                                 : At<std::uint32_t>(entry);
+  const std::size_t offset = Offset(index);
   if (offset < first_field_ || offset >= footer_) Bad("a field at offset " + std::to_string(offset));
   return Reader(data_ + offset, footer_ - offset);
 }

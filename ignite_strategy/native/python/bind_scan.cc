@@ -34,8 +34,8 @@ namespace {
 constexpr Millis kSlice{500};
 
 using PythonEndpoints = std::vector<std::pair<std::string, std::uint16_t>>;
-// path, type code, declared length or -1, ragged
-using PythonColumn = std::tuple<std::vector<std::string>, std::uint8_t, std::int64_t, std::uint8_t>;
+// (path, type code, declared length or -1, layout of arrays[, options]); the options are those of ColumnSpec.
+using PythonColumn = nb::object;
 
 std::vector<Endpoint> ToEndpoints(const PythonEndpoints& endpoints) {
   std::vector<Endpoint> result;
@@ -43,22 +43,67 @@ std::vector<Endpoint> ToEndpoints(const PythonEndpoints& endpoints) {
   return result;
 }
 
+template <typename Enum>
+Enum ToEnum(const nb::handle& number, Enum last) {
+  const auto value = nb::cast<std::uint8_t>(number);
+  if (value > static_cast<std::uint8_t>(last)) {
+    throw Error(Code::kInvalidArgument,
+                "an option of a column has the unknown number " + std::to_string(value));
+  }
+  return static_cast<Enum>(value);
+}
+
+void SetOptions(const nb::dict& options, ColumnSpec* spec) {
+  for (const auto& [name, value] : options) {
+    const auto option = nb::cast<std::string>(name);
+    if (option == "repeated") {
+      spec->repeated = nb::cast<std::uint8_t>(value);
+    } else if (option == "map") {
+      spec->map = nb::cast<bool>(value);
+    } else if (option == "declared") {
+      spec->declared = nb::cast<bool>(value);
+    } else if (option == "nulls") {
+      spec->nulls = ToEnum<NullPolicy>(value, NullPolicy::kDrop);
+    } else if (option == "decimal_float64") {
+      spec->forms.decimal_float64 = nb::cast<bool>(value);
+    } else if (option == "enum_name") {
+      spec->forms.enum_name = nb::cast<bool>(value);
+    } else if (option == "timestamp_millis") {
+      spec->forms.timestamp_millis = nb::cast<bool>(value);
+    } else {
+      throw Error(Code::kInvalidArgument, "a column has no option '" + option + "'");
+    }
+  }
+}
+
 std::vector<ColumnSpec> ToColumns(const std::vector<PythonColumn>& columns) {
   std::vector<ColumnSpec> specs;
-  for (const auto& [path, type_code, length, layout] : columns) {
-    if (layout > static_cast<std::uint8_t>(ArrayLayout::kRagged)) {
-      throw Error(Code::kInvalidArgument, "unknown layout of a column");
-    }
-    specs.push_back({path, type_code, length, static_cast<ArrayLayout>(layout)});
+  for (const PythonColumn& column : columns) {
+    const auto parts = nb::cast<nb::sequence>(column);
+    const std::size_t size = nb::len(parts);
+    if (size != 4 && size != 5) throw Error(Code::kInvalidArgument, "a column of 4 or 5 parts is wanted");
+    ColumnSpec spec;
+    spec.path = nb::cast<std::vector<std::string>>(parts[0]);
+    spec.type_code = nb::cast<std::uint8_t>(parts[1]);
+    spec.length = nb::cast<std::int64_t>(parts[2]);
+    spec.layout = ToEnum<ArrayLayout>(parts[3], ArrayLayout::kRagged);
+    if (size == 5) SetOptions(nb::cast<nb::dict>(parts[4]), &spec);
+    specs.push_back(std::move(spec));
   }
   return specs;
+}
+
+ValueType ToValueType(const std::optional<std::tuple<std::uint8_t, std::int32_t, bool>>& value_type) {
+  if (!value_type) return {};
+  return {std::get<0>(*value_type), std::get<1>(*value_type), std::get<2>(*value_type)};
 }
 
 nb::bytes MakeConfig(const std::string& cache, const PythonEndpoints& endpoints,
                      const std::vector<PythonColumn>& columns, bool local, bool env,
                      const std::optional<Partitions>& partitions, bool intersect, std::int32_t page_size,
                      double bytes_per_row, std::int64_t batch_size, bool drop_remainder,
-                     double connect_timeout, double request_timeout) {
+                     double connect_timeout, double request_timeout,
+                     const std::optional<std::tuple<std::uint8_t, std::int32_t, bool>>& value_type) {
   ScanConfig config;
   config.cache = cache;
   config.endpoints = ToEndpoints(endpoints);
@@ -73,6 +118,7 @@ nb::bytes MakeConfig(const std::string& cache, const PythonEndpoints& endpoints,
   config.timeouts = {Seconds(connect_timeout, "connect_timeout"),
                      Seconds(request_timeout, "request_timeout")};
   config.columns = ToColumns(columns);
+  config.value_type = ToValueType(value_type);
   const std::string bytes = config.Serialize();
   return nb::bytes(bytes.data(), bytes.size());
 }
@@ -102,24 +148,44 @@ nb::object Array(DType dtype, const std::vector<std::int64_t>& shape, Buffer buf
   return nb::cast(nb::ndarray<nb::numpy>(data, sizes.size(), sizes.data(), owner, nullptr, type));
 }
 
-nb::object ToPython(Column& column) {
-  if (column.dtype == DType::kString) {
-    nb::list strings;
-    for (const std::string_view text : column.strings) strings.append(nb::bytes(text.data(), text.size()));
-    return strings;
+nb::object Strings(const Column& column) {
+  nb::list strings;
+  for (const std::string_view text : column.strings) strings.append(nb::bytes(text.data(), text.size()));
+  if (column.shape.size() < 2) return strings;
+  // Dense arrays: a list per row.
+  nb::list rows;
+  const auto length = static_cast<std::size_t>(column.shape[1]);
+  for (std::size_t row = 0; row < static_cast<std::size_t>(column.shape[0]); ++row) {
+    nb::list items;
+    for (std::size_t i = 0; i < length; ++i) items.append(strings[row * length + i]);
+    rows.append(items);
   }
-  nb::object values = Array(column.dtype, column.shape, std::move(column.data));
-  if (column.splits.empty()) return values;
-  Buffer splits;
-  const std::size_t bytes = column.splits.size() * sizeof(std::int64_t);
-  std::memcpy(splits.Extend(bytes), column.splits.data(), bytes);
-  return nb::make_tuple(
-      values, Array(DType::kInt64, {static_cast<std::int64_t>(column.splits.size())}, std::move(splits)));
+  return rows;
+}
+
+// The values; (values, row splits) of a ragged column; {"values": either of them, "mask": ...} with a mask.
+nb::object ToPython(Column& column) {
+  nb::object values = column.dtype == DType::kString
+                          ? Strings(column)
+                          : Array(column.dtype, column.shape, std::move(column.data));
+  if (!column.splits.empty()) {
+    Buffer splits;
+    const std::size_t bytes = column.splits.size() * sizeof(std::int64_t);
+    std::memcpy(splits.Extend(bytes), column.splits.data(), bytes);
+    values = nb::make_tuple(
+        values, Array(DType::kInt64, {static_cast<std::int64_t>(column.splits.size())}, std::move(splits)));
+  }
+  if (!column.masked) return values;
+  nb::dict both;
+  both["values"] = values;
+  both["mask"] = Array(DType::kBool, column.mask_shape, std::move(column.mask));
+  return both;
 }
 
 // Decodes rows that did not come from a server: `types` has responses of operation 3002 by type id.
 nb::list DecodeRows(const nb::bytes& rows, std::int32_t count, const std::vector<PythonColumn>& columns,
-                    const std::map<std::int32_t, nb::bytes>& types) {
+                    const std::map<std::int32_t, nb::bytes>& types,
+                    const std::optional<std::tuple<std::uint8_t, std::int32_t, bool>>& value_type) {
   const std::vector<ColumnSpec> specs = ToColumns(columns);
   TypeCache cache([&](std::int32_t type_id) -> std::optional<TypeMetadata> {
     const auto found = types.find(type_id);
@@ -127,13 +193,13 @@ nb::list DecodeRows(const nb::bytes& rows, std::int32_t count, const std::vector
     Reader reader(reinterpret_cast<const std::uint8_t*>(found->second.c_str()), found->second.size());
     return ParseTypeMetadata(reader);
   });
-  RowDecoder decoder(specs, &cache, "these rows");
+  RowDecoder decoder(specs, &cache, "these rows", ToValueType(value_type));
   BatchBuilder builder(specs, static_cast<std::size_t>(std::max(count, 0)), rows.size());
   Reader reader(reinterpret_cast<const std::uint8_t*>(rows.c_str()), rows.size());
   std::vector<Slot> slots(specs.size());
   for (std::int32_t i = 0; i < count; ++i) {
     const Reader row = reader;
-    decoder.Locate(reader, slots);
+    if (!decoder.Locate(reader, slots)) continue;
     const int wrong = builder.Append(slots);
     if (wrong >= 0) {
       const auto column = static_cast<std::size_t>(wrong);
@@ -242,17 +308,32 @@ nb::dict PythonDiscover(const std::string& host, std::uint16_t port, const std::
   return result;
 }
 
-// code -> (name, dtype, kind, Java class)
+const char* Kind(Support support) {
+  switch (support) {
+    case Support::kScalar:
+      return "scalar";
+    case Support::kArray:
+      return "array";
+    case Support::kSequence:
+      return "sequence";
+    case Support::kMap:
+      return "map";
+    case Support::kObject:
+      return "object";
+    case Support::kUnsupported:
+      break;
+  }
+  return "unsupported";
+}
+
+// code -> (name, dtype, kind, Java class, code of the items)
 nb::dict TypeTable() {
   nb::dict table;
   for (int type_code = 0; type_code < 256; ++type_code) {
     const TypeInfo* type = FindType(static_cast<std::uint8_t>(type_code));
     if (type == nullptr) continue;
-    const char* kind = type->support == Support::kScalar   ? "scalar"
-                       : type->support == Support::kArray  ? "array"
-                       : type->support == Support::kObject ? "object"
-                                                           : "unsupported";
-    table[nb::int_(type_code)] = nb::make_tuple(type->name, DTypeName(type->dtype), kind, type->java);
+    table[nb::int_(type_code)] =
+        nb::make_tuple(type->name, DTypeName(type->dtype), Kind(type->support), type->java, type->item);
   }
   return table;
 }
@@ -260,19 +341,22 @@ nb::dict TypeTable() {
 }  // namespace
 
 void BindScan(nb::module_& module) {
-  module.def("type_table", &TypeTable,
-             "Ignite's type codes: code -> (name, dtype, scalar|array|object|unsupported, Java class).");
+  module.def(
+      "type_table", &TypeTable,
+      "Ignite's type codes: code -> (name, dtype, scalar|array|sequence|map|object|unsupported, Java class, "
+      "code of an array's items).");
   module.def("scan_config", &MakeConfig, nb::arg("cache"), nb::arg("endpoints"), nb::arg("columns"),
              nb::kw_only(), nb::arg("local") = false, nb::arg("env") = true,
              nb::arg("partitions") = nb::none(), nb::arg("intersect") = false, nb::arg("page_size") = 0,
              nb::arg("bytes_per_row") = 0.0, nb::arg("batch_size") = 0, nb::arg("drop_remainder") = false,
              nb::arg("connect_timeout") = 5.0, nb::arg("request_timeout") = 30.0,
+             nb::arg("value_type") = nb::none(),
              "The description of a pass that the dataset op and Scan take.");
   module.def("discover", &PythonDiscover, nb::arg("host"), nb::arg("port"), nb::arg("cache"), nb::kw_only(),
              nb::arg("local") = false, nb::arg("connect_timeout") = 5.0, nb::arg("request_timeout") = 30.0,
              "What the server knows about the types in a cache, and what a sample of its rows looks like.");
   module.def("decode_rows", &DecodeRows, nb::arg("rows"), nb::arg("count"), nb::arg("columns"),
-             nb::arg("types"),
+             nb::arg("types"), nb::arg("value_type") = nb::none(),
              "Decodes rows as they are on the wire; `types` = type id -> response of operation 3002.");
   module.def("reader_report", &ReaderReport, "What this module's scans have read, as JSON.");
   nb::class_<PythonScan>(module, "Scan", "One pass over a cache, as NumPy columns.")

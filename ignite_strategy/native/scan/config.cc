@@ -8,7 +8,7 @@ namespace ignite_strategy {
 namespace {
 
 // Both ends of a graph run this library; another number means that they run different versions of it.
-constexpr std::uint32_t kFormat = 0x49475301;
+constexpr std::uint32_t kFormat = 0x49475302;
 
 void PutText(Writer& writer, const std::string& text) {
   writer.Put<std::int32_t>(static_cast<std::int32_t>(text.size())).PutBytes(text.data(), text.size());
@@ -23,6 +23,9 @@ void PutColumn(Writer& writer, const ColumnSpec& column) {
   writer.Put<std::int32_t>(static_cast<std::int32_t>(column.path.size()));
   for (const std::string& part : column.path) PutText(writer, part);
   writer.Put(column.type_code).Put(column.length).Put(static_cast<std::uint8_t>(column.layout));
+  writer.Put(column.repeated).PutBool(column.map).PutBool(column.declared);
+  writer.Put(static_cast<std::uint8_t>(column.nulls)).PutBool(column.forms.decimal_float64);
+  writer.PutBool(column.forms.enum_name).PutBool(column.forms.timestamp_millis);
 }
 
 ColumnSpec GetColumn(Reader& reader) {
@@ -32,6 +35,13 @@ ColumnSpec GetColumn(Reader& reader) {
   column.type_code = reader.Get<std::uint8_t>();
   column.length = reader.Get<std::int64_t>();
   column.layout = static_cast<ArrayLayout>(reader.Get<std::uint8_t>());
+  column.repeated = reader.Get<std::uint8_t>();
+  column.map = reader.GetBool();
+  column.declared = reader.GetBool();
+  column.nulls = static_cast<NullPolicy>(reader.Get<std::uint8_t>());
+  column.forms.decimal_float64 = reader.GetBool();
+  column.forms.enum_name = reader.GetBool();
+  column.forms.timestamp_millis = reader.GetBool();
   if (FindType(column.type_code) == nullptr) {
     throw Error(Code::kInvalidArgument, "unknown type code " + std::to_string(column.type_code));
   }
@@ -60,8 +70,11 @@ ScanConfig ParseBody(Reader& reader) {
   config.drop_remainder = reader.GetBool();
   config.timeouts.connect = Millis(reader.Get<std::int64_t>());
   config.timeouts.request = Millis(reader.Get<std::int64_t>());
-  const std::size_t columns = reader.Count(14);
+  const std::size_t columns = reader.Count(21);
   for (std::size_t i = 0; i < columns; ++i) config.columns.push_back(GetColumn(reader));
+  config.value_type.type_code = reader.Get<std::uint8_t>();
+  config.value_type.type_id = reader.Get<std::int32_t>();
+  config.value_type.skip_others = reader.GetBool();
   return config;
 }
 
@@ -108,6 +121,7 @@ std::string ScanConfig::Serialize() const {
   writer.Put<std::int64_t>(timeouts.connect.count()).Put<std::int64_t>(timeouts.request.count());
   writer.Put<std::int32_t>(static_cast<std::int32_t>(columns.size()));
   for (const ColumnSpec& column : columns) PutColumn(writer, column);
+  writer.Put(value_type.type_code).Put(value_type.type_id).PutBool(value_type.skip_others);
   return std::string(writer.bytes().begin(), writer.bytes().end());
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "native/binary/columns.h"
+#include "native/binary/decoder.h"
 #include "native/wire/connection.h"
 #include "native/wire/environment.h"
 
@@ -28,6 +29,7 @@ struct ScanConfig {
   bool drop_remainder = false;
   Timeouts timeouts;
   std::vector<ColumnSpec> columns;
+  ValueType value_type;
 
   std::string Serialize() const;
   // Throws Error(kInvalidArgument) for bytes that Serialize of this version did not make.

@@ -23,7 +23,7 @@ struct Scan::Decoding {
   Decoding(const ScanConfig& config, std::function<Endpoint()> endpoint)
       : fetcher(std::move(endpoint), config.timeouts),
         types([this](std::int32_t type_id) { return fetcher(type_id); }),
-        decoder(config.columns, &types, Where(config)),
+        decoder(config.columns, &types, Where(config), config.value_type),
         slots(config.columns.size()) {}
 
   TypeFetcher fetcher;
@@ -128,22 +128,24 @@ bool Scan::DecodeRows() {
     const Reader row = at.rows;
     // The position moves only when the row is in: a type may still be pending, and the row comes again.
     Reader next = row;
-    at.decoder.Locate(next, at.slots);
-    if (!at.builder->Fits(at.slots)) {
-      at.last_cut = at.builder->rows();
-      return true;
-    }
-    const int wrong = at.builder->Append(at.slots);
-    if (wrong >= 0) {
-      const auto column = static_cast<std::size_t>(wrong);
-      throw at.decoder.WrongLength(row, config_.columns[column], at.slots[column].count,
-                                   at.builder->length(column));
+    const bool wanted = at.decoder.Locate(next, at.slots);
+    if (wanted) {
+      if (!at.builder->Fits(at.slots)) {
+        at.last_cut = at.builder->rows();
+        return true;
+      }
+      const int wrong = at.builder->Append(at.slots);
+      if (wrong >= 0) {
+        const auto column = static_cast<std::size_t>(wrong);
+        throw at.decoder.WrongLength(row, config_.columns[column], at.slots[column].count,
+                                     at.builder->length(column));
+      }
+      if (at.batch_pages.empty() || at.batch_pages.back() != at.page) at.batch_pages.push_back(at.page);
+      ++at.counts.back().rows;
     }
     at.rows = next;
-    if (at.batch_pages.empty() || at.batch_pages.back() != at.page) at.batch_pages.push_back(at.page);
-    ++at.counts.back().rows;
     if (--at.rows_left == 0) at.counts.back().done = at.page->last;
-    if (static_cast<std::int64_t>(at.builder->rows()) == config_.batch_size) {
+    if (wanted && static_cast<std::int64_t>(at.builder->rows()) == config_.batch_size) {
       if (at.rows_left == 0) ClosePage();
       return true;
     }
@@ -180,6 +182,7 @@ Batch Scan::Take() {
   batch.rows = static_cast<std::int64_t>(at.builder->rows());
   batch.columns = at.builder->Finish();
   batch.pages = std::move(at.batch_pages);
+  batch.texts = at.decoder.TakeTexts();
   at.batch_pages.clear();
   at.builder.reset();
   rows_delivered_ += batch.rows;

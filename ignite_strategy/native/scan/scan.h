@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "native/binary/columns.h"
+#include "native/binary/values.h"
 #include "native/scan/config.h"
 #include "native/scan/pages.h"
 #include "native/wire/wait.h"
@@ -25,6 +26,7 @@ struct Batch {
   std::int64_t rows = 0;
   std::vector<Column> columns;
   std::vector<std::shared_ptr<const Page>> pages;  // own the bytes of string columns
+  Arena texts;                                     // and this those that are in no page
 };
 
 // Used by one consumer at a time. Destroying it ends the I/O thread in the background: cursor closed,

@@ -90,7 +90,7 @@ void SetColumn(TF_OpKernelContext* context, int index, Column& column) {
                                      std::to_string(expected) + " but its column is " +
                                      DTypeName(column.dtype));
   }
-  if (column.dtype == DType::kString) return SetOutput(context, index, column.strings);
+  if (column.dtype == DType::kString) return SetOutput(context, index, column.shape, column.strings);
   SetOutput(context, index, column.dtype, column.shape, std::move(column.data));
 }
 
@@ -98,7 +98,9 @@ void Next(TF_OpKernelContext* context) {
   const std::shared_ptr<Pass> pass = FindPass(Int64Input(context, 0));
   Batch batch = pass->Take();
   int outputs = 0;
-  for (const Column& column : batch.columns) outputs += column.splits.empty() ? 1 : 2;
+  for (const Column& column : batch.columns) {
+    outputs += 1 + (column.splits.empty() ? 0 : 1) + (column.masked ? 1 : 0);
+  }
   if (outputs != Tf().NumOutputs(context)) {
     throw Error(Code::kInternal,
                 std::to_string(Tf().NumOutputs(context)) + " outputs for " + std::to_string(outputs));
@@ -107,6 +109,7 @@ void Next(TF_OpKernelContext* context) {
   for (Column& column : batch.columns) {
     SetColumn(context, index++, column);
     if (!column.splits.empty()) SetOutput(context, index++, column.splits);
+    if (column.masked) SetOutput(context, index++, DType::kBool, column.mask_shape, std::move(column.mask));
   }
 }
 

@@ -115,9 +115,9 @@ void SetOutput(TF_OpKernelContext* context, int index, DType dtype, const std::v
   CheckStatus(status.get());
 }
 
-void SetOutput(TF_OpKernelContext* context, int index, const std::vector<std::string_view>& strings) {
-  const Tensor tensor = Allocate(context, index, TF_STRING, {static_cast<std::int64_t>(strings.size())},
-                                 strings.size() * sizeof(TensorString));
+void SetOutput(TF_OpKernelContext* context, int index, const std::vector<std::int64_t>& shape,
+               const std::vector<std::string_view>& strings) {
+  const Tensor tensor = Allocate(context, index, TF_STRING, shape, strings.size() * sizeof(TensorString));
   auto* elements = static_cast<TensorString*>(Tf().TensorData(tensor.get()));
   for (std::size_t i = 0; i < strings.size(); ++i) Assign(elements[i], strings[i]);
 }

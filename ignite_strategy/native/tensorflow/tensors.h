@@ -23,7 +23,8 @@ std::vector<std::int32_t> Int32VectorInput(TF_OpKernelContext* context, int inde
 // Outputs of a kernel. Buffers become tensors without being copied.
 void SetOutput(TF_OpKernelContext* context, int index, DType dtype, const std::vector<std::int64_t>& shape,
                Buffer buffer);
-void SetOutput(TF_OpKernelContext* context, int index, const std::vector<std::string_view>& strings);
+void SetOutput(TF_OpKernelContext* context, int index, const std::vector<std::int64_t>& shape,
+               const std::vector<std::string_view>& strings);
 void SetOutput(TF_OpKernelContext* context, int index, const std::vector<std::int64_t>& numbers);
 void SetScalar(TF_OpKernelContext* context, int index, std::int64_t value);
 void SetScalar(TF_OpKernelContext* context, int index, bool value);
