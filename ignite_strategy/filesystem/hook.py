@@ -9,9 +9,12 @@ __all__ = ["install_hook"]
 
 def install_hook() -> None:
     """Registers ``igfs://`` as soon as TensorFlow is imported; now, if it is."""
-    import wrapt
-
-    wrapt.register_post_import_hook(_on_tensorflow, "tensorflow")
+    try:
+        import wrapt
+    except ImportError as error:  # TensorBoard imports us for its users, who may not have asked for us
+        _warn(error)
+    else:
+        wrapt.register_post_import_hook(_on_tensorflow, "tensorflow")
 
 
 def _on_tensorflow(_module: Any) -> None:
@@ -20,6 +23,10 @@ def _on_tensorflow(_module: Any) -> None:
 
         register()
     except Exception as error:  # whatever is wrong with us, TensorFlow's import succeeds
-        import logging
+        _warn(error)
 
-        logging.getLogger(__name__).warning("igfs:// paths cannot be used in this process: %s", error)
+
+def _warn(error: Exception) -> None:
+    import logging
+
+    logging.getLogger(__name__).warning("igfs:// paths cannot be used in this process: %s", error)
