@@ -26,6 +26,8 @@ class Connection:
         connect_timeout: float = 5.0,
         request_timeout: float = 30.0,
         pooled: bool = False,
+        security: bytes = b"",
+        prefixes: list[str] = ...,
     ) -> None: ...
     def call(self, op: int, payload: bytes, doing: str) -> bytes: ...
     def close(self) -> None: ...
@@ -47,6 +49,31 @@ class Connection:
     @property
     def has_node_endpoints(self) -> bool: ...
 
+class ResolvedSecurity(TypedDict):
+    tls: bool
+    verify: bool
+    check_hostname: bool
+    cafile: str
+    certfile: str
+    keyfile: str
+    cert_password: str | None
+    username: str | None
+    password: str | None
+
+def security_settings(
+    *,
+    tls: bool,
+    verify: bool,
+    check_hostname: bool,
+    cafile: str | None,
+    certfile: str | None,
+    keyfile: str | None,
+    username: str | None,
+    password: str | None,
+    cert_password: str | None,
+    key: str,
+) -> bytes: ...
+def resolve_security(settings: bytes, prefixes: list[str]) -> ResolvedSecurity | None: ...
 def clear_pool() -> None: ...
 def dataset_environment() -> DatasetEnvironment: ...
 def filesystem_environment() -> FilesystemEnvironment: ...
@@ -76,6 +103,7 @@ def scan_config(
     connect_timeout: float = 5.0,
     request_timeout: float = 30.0,
     value_type: tuple[int, int, bool] | None = None,
+    security: bytes = b"",
 ) -> bytes: ...
 def discover(
     host: str,
@@ -85,6 +113,8 @@ def discover(
     local: bool = False,
     connect_timeout: float = 5.0,
     request_timeout: float = 30.0,
+    security: bytes = b"",
+    env: bool = True,
 ) -> dict[str, Any]: ...
 def decode_rows(
     rows: bytes,
@@ -120,7 +150,13 @@ class FileWriter:
     def tell(self) -> int: ...
 
 class FileSystem:
-    def __init__(self, host: str | None = None, port: int | None = None, name: str | None = None) -> None: ...
+    def __init__(
+        self,
+        host: str | None = None,
+        port: int | None = None,
+        name: str | None = None,
+        security: bytes | None = None,
+    ) -> None: ...
     def stat(self, path: str) -> FileSystemStatus: ...
     def list(self, path: str) -> list[tuple[str, FileSystemStatus]]: ...
     def mkdir(self, path: str) -> None: ...
@@ -135,4 +171,4 @@ class FileSystem:
     @property
     def target(self) -> str: ...
 
-def set_default_endpoints(addresses: str) -> None: ...
+def set_default_cluster(addresses: str, security: bytes) -> None: ...

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ignite_strategy import interrupts
+from ignite_strategy import interrupts, settings
 from ignite_strategy.errors import IgniteStrategyError, PreconditionError
 
 __all__ = ["load", "ops", "path", "reader_report"]
@@ -45,6 +45,7 @@ def ops() -> Any:
     interrupts.install()
     module = tf.load_op_library(str(path()))
     _check_registration(tf.__version__)
+    share_secrets()
     if not hasattr(module, "ignite_strategy_open"):
         # TensorFlow makes functions only for ops that are registered while it loads the library itself.
         raise PreconditionError(f"{path()} was loaded before ignite_strategy.library.ops() was called")
@@ -64,7 +65,23 @@ def load(loader: Callable[[Path], None], version: str) -> None:
     global _loaded
     loader(path())
     _check_registration(version)
+    share_secrets()
     _loaded = True
+
+
+@functools.lru_cache(maxsize=1)
+def share_secrets() -> None:
+    """Gives the library, which must be loaded, the secrets that this process knows and all that come later."""
+    put = ctypes.CDLL(str(path())).ignite_strategy_put_secrets
+    put.argtypes = [ctypes.c_char_p] * 4
+    put.restype = ctypes.c_bool
+
+    def listener(key: str, *secrets: str | None) -> None:
+        values = [None if secret is None else secret.encode() for secret in secrets]
+        if not put(key.encode(), *values):
+            raise IgniteStrategyError("no memory for a dataset's credentials")
+
+    settings.on_secrets(listener)
 
 
 def _check_registration(version: str) -> None:

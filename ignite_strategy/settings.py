@@ -1,4 +1,4 @@
-"""Frozen value objects for endpoints and limits, and the process-wide default cluster.
+"""Frozen value objects for endpoints, limits, TLS and credentials, and the process-wide default cluster.
 
 Environment variables are read by the native parser (``native/wire/environment.h``), so that an op that runs in a task
 and the Python code that reads the schema obey the same rules; :func:`dataset_environment` is its Python face.
@@ -7,23 +7,36 @@ and the Python code that reads the schema obey the same rules; :func:`dataset_en
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
 import re
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ignite_strategy.errors import InvalidArgumentError
 
 __all__ = [
+    "CLUSTER_PREFIXES",
+    "DATASET_PREFIXES",
     "DEFAULT_PORT",
+    "PLAIN",
+    "Credentials",
     "Endpoint",
+    "Security",
     "Timeouts",
+    "Tls",
     "default_endpoints",
+    "default_security",
     "format_endpoint",
-    "on_default_endpoints",
+    "on_default_cluster",
+    "on_secrets",
     "parse_endpoint",
     "parse_endpoints",
+    "security_for",
+    "security_of",
     "use_default_endpoints",
 ]
 
@@ -94,9 +107,163 @@ def format_endpoint(endpoint: tuple[str, int]) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+@dataclass(frozen=True)
+class Tls:
+    """How a connection is encrypted, and who may answer.
+
+    TLS 1.2 or newer. The server's certificate must come from a trusted CA, be valid now, and be for the name or address
+    that is connected to.
+
+    Attributes:
+      cafile: PEM file (or a folder of hashed certificates) of the trusted CAs; the system's own if not given.
+      certfile: PEM file of this client's certificate and its chain, for servers that ask for one (``sslClientAuth``).
+      keyfile: PEM file of its key; by default the key is in ``certfile``.
+      cert_password: Password of an encrypted key.
+      check_hostname: False = any name will do.
+      verify: False = any certificate will do: whoever is between can read and change everything.
+    """
+
+    cafile: str | None = None
+    certfile: str | None = None
+    keyfile: str | None = None
+    cert_password: str | None = field(default=None, repr=False)
+    check_hostname: bool = True
+    verify: bool = True
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """User and password of a cluster with ``authenticationEnabled``; neither is ever shown."""
+
+    username: str = field(repr=False)
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Security:
+    """How a cluster is spoken to.
+
+    Attributes:
+      tls: ``None`` = plain text.
+      credentials: ``None`` = no user.
+    """
+
+    tls: Tls | None = None
+    credentials: Credentials | None = None
+
+    def native(self) -> bytes:
+        """What native code and graphs take: no secrets, but the key of their entry in this process's table.
+
+        Raises:
+          InvalidArgumentError: The settings contradict themselves.
+        """
+        return _native(self)
+
+
+PLAIN = Security()
+
+# Variables with these prefixes replace settings, the first that is set: <PREFIX>TLS, _CAFILE, _CERTFILE, _KEYFILE,
+# _CERT_PASSWORD, _VERIFY, _CHECK_HOSTNAME, _USERNAME, _PASSWORD.
+DATASET_PREFIXES = ("IGNITE_DATASET_", "IGNITE_")
+CLUSTER_PREFIXES = ("IGNITE_",)
+
+
+def security_of(
+    *,
+    tls: bool | None = None,
+    cafile: str | None = None,
+    certfile: str | None = None,
+    keyfile: str | None = None,
+    cert_password: str | None = None,
+    check_hostname: bool = True,
+    verify: bool = True,
+    username: str | None = None,
+    password: str | None = None,
+) -> Security | None:
+    """Builds the settings from single arguments; ``None`` if none is given.
+
+    A CA or a certificate switches TLS on; credentials do not.
+
+    Raises:
+      InvalidArgumentError: The arguments contradict themselves.
+    """
+    files = {"cafile": cafile, "certfile": certfile, "keyfile": keyfile}
+    for name, value in files.items():
+        if value is not None and not os.fspath(value):
+            raise InvalidArgumentError(f"{name}='': give the path of a PEM file")
+    paths = {name: None if value is None else os.fspath(value) for name, value in files.items()}
+    if (username is None) != (password is None):
+        given, missing = ("username", "password") if password is None else ("password", "username")
+        raise InvalidArgumentError(f"{given}= needs {missing}=")
+    if keyfile is not None and certfile is None:
+        raise InvalidArgumentError("keyfile= needs certfile=")
+    if cert_password is not None and certfile is None:
+        raise InvalidArgumentError("cert_password= needs certfile=")
+    wanted = tls if tls is not None else cafile is not None or certfile is not None
+    if not wanted and (cafile is not None or certfile is not None):
+        raise InvalidArgumentError("tls=False contradicts cafile= and certfile=: leave out one of them")
+    if not wanted and not (verify and check_hostname):
+        raise InvalidArgumentError("verify= and check_hostname= say how TLS checks: give tls=True as well")
+    credentials = None
+    if username is not None and password is not None:
+        credentials = Credentials(username, password)
+    if not wanted:
+        return None if credentials is None and tls is None else Security(None, credentials)
+    return Security(
+        Tls(cert_password=cert_password, check_hostname=check_hostname, verify=verify, **paths), credentials
+    )
+
+
+# Secrets, by the key that stands for them in graphs. They stay for the life of the process: a graph may be run later.
+_SecretsListener = Callable[[str, "str | None", "str | None", "str | None"], None]
+_secrets: dict[str, tuple[str | None, str | None, str | None]] = {}
+_secrets_listeners: list[_SecretsListener] = []
+
+
+@functools.cache  # equal settings share one entry
+def _native(security: Security) -> bytes:
+    from ignite_strategy import _core
+
+    tls, credentials = security.tls, security.credentials
+    username = credentials.username if credentials else None
+    password = credentials.password if credentials else None
+    cert_password = tls.cert_password if tls else None
+    key = uuid.uuid4().hex
+    settings = _core.security_settings(
+        tls=tls is not None,
+        verify=tls is None or tls.verify,
+        check_hostname=tls is None or tls.check_hostname,
+        cafile=tls.cafile if tls else None,
+        certfile=tls.certfile if tls else None,
+        keyfile=tls.keyfile if tls else None,
+        username=username,
+        password=password,
+        cert_password=cert_password,
+        key=key,
+    )
+    if username is not None or cert_password is not None:
+        with _lock:
+            _secrets[key] = (username, password, cert_password)
+            for listener in _secrets_listeners:
+                listener(key, username, password, cert_password)
+    return settings
+
+
+def on_secrets(listener: _SecretsListener) -> None:
+    """Calls ``listener`` with every entry of the table of secrets, those that are there and those that come.
+
+    For the other native library, which has a table of its own. An entry is its key, user name,
+    password, and the password of a key file.
+    """
+    with _lock:
+        _secrets_listeners.append(listener)
+        for key, entry in _secrets.items():
+            listener(key, *entry)
+
+
 _lock = threading.Lock()
-_defaults: list[tuple[Endpoint, ...]] = []
-_listeners: list[Callable[[tuple[Endpoint, ...]], None]] = []
+_defaults: list[tuple[tuple[Endpoint, ...], Security]] = []
+_listeners: list[Callable[[tuple[Endpoint, ...], bytes], None]] = []
 
 
 def default_endpoints() -> tuple[Endpoint, ...]:
@@ -105,13 +272,33 @@ def default_endpoints() -> tuple[Endpoint, ...]:
     Process-wide rather than per thread, because TensorFlow calls ``input_fn`` in threads of its own.
     """
     with _lock:
-        return _defaults[-1] if _defaults else ()
+        return _defaults[-1][0] if _defaults else ()
+
+
+def default_security() -> Security:
+    """How the innermost open resolver speaks to its nodes; plain text if there is none."""
+    with _lock:
+        return _defaults[-1][1] if _defaults else PLAIN
+
+
+def security_for(endpoints: Sequence[Endpoint], given: Security | None) -> Security:
+    """The settings for these nodes: those given, else the open resolver's if it speaks to one of them, else plain text.
+
+    Its credentials go to no other node.
+    """
+    if given is not None:
+        return given
+    with _lock:
+        if _defaults and not set(endpoints).isdisjoint(_defaults[-1][0]):
+            return _defaults[-1][1]
+    return PLAIN
 
 
 @contextlib.contextmanager
-def use_default_endpoints(endpoints: Sequence[Endpoint]) -> Iterator[None]:
+def use_default_endpoints(endpoints: Sequence[Endpoint], security: Security = PLAIN) -> Iterator[None]:
     """Makes ``endpoints`` the ones that datasets and ``igfs:///`` paths without a host use, while the block runs."""
-    mine = tuple(endpoints)
+    mine = (tuple(endpoints), security)
+    security.native()  # refuses what cannot be, and makes its entry before the lock is taken
     with _lock:
         _defaults.append(mine)
         _notify()
@@ -126,16 +313,21 @@ def use_default_endpoints(endpoints: Sequence[Endpoint]) -> Iterator[None]:
             _notify()
 
 
-def on_default_endpoints(listener: Callable[[tuple[Endpoint, ...]], None]) -> None:
-    """Calls ``listener`` with the default endpoints now and whenever they change.
+def on_default_cluster(listener: Callable[[tuple[Endpoint, ...], bytes], None]) -> None:
+    """Calls ``listener`` with the default endpoints and :meth:`Security.native`, now and whenever they change.
 
     For native code that keeps a copy of them. The listener must be quick and must not change them.
     """
     with _lock:
         _listeners.append(listener)
-        listener(_defaults[-1] if _defaults else ())
+        _tell(listener)
 
 
 def _notify() -> None:
     for listener in _listeners:
-        listener(_defaults[-1] if _defaults else ())
+        _tell(listener)
+
+
+def _tell(listener: Callable[[tuple[Endpoint, ...], bytes], None]) -> None:
+    endpoints, security = _defaults[-1] if _defaults else ((), PLAIN)
+    listener(endpoints, security.native() if security != PLAIN else b"")

@@ -10,9 +10,9 @@ import tensorflow as tf
 from ignite_strategy.dataset import elements
 from ignite_strategy.dataset.pages import Layout, Pages
 from ignite_strategy.dataset.schema import Column, discover, select
-from ignite_strategy.dataset.source import Source, check_credentials, schema_endpoints
+from ignite_strategy.dataset.source import Source, schema_endpoints
 from ignite_strategy.errors import InvalidArgumentError
-from ignite_strategy.settings import Timeouts
+from ignite_strategy.settings import Timeouts, security_of
 
 __all__ = ["IgniteDataset"]
 
@@ -59,6 +59,11 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
         schema_port: int | None = None,
         env: bool = True,
         timeouts: Timeouts | None = None,
+        addresses: str | Sequence[str] | None = None,
+        cafile: str | None = None,
+        tls: bool | None = None,
+        check_hostname: bool = True,
+        verify: bool = True,
     ) -> None:
         """Finds out what the rows look like; nothing is read before the dataset is iterated over.
 
@@ -69,11 +74,12 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
           local: Read only what the node itself holds.
           part: The partition to read, -1 = all; may be a tensor. An assignment in the environment replaces it.
           page_size: Rows that travel together; by default about 2 MiB of them.
-          username: Not supported yet.
-          password: Not supported yet.
-          certfile: Not supported yet.
-          keyfile: Not supported yet.
-          cert_password: Not supported yet.
+          username: User of a cluster with ``authenticationEnabled``. It stays in this process, as the password does: a
+            task takes ``IGNITE_DATASET_USERNAME`` and ``IGNITE_DATASET_PASSWORD`` from its own environment.
+          password: The user's password.
+          certfile: PEM file of this client's certificate, for servers with ``sslClientAuth``; switches TLS on.
+          keyfile: PEM file of its key; by default the key is in ``certfile``.
+          cert_password: Password of an encrypted key.
           columns: The columns to read, by their dotted names: ``["key", "val.metadata.label"]``, or a whole object:
             ``["val.metadata"]``. Others are not decoded.
           batch_size: Makes the elements batches of so many rows, without a detour over single rows. Arrays whose
@@ -86,21 +92,32 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
           schema_port: Its client port.
           env: False = ignore the environment variables.
           timeouts: Limits on waiting.
+          addresses: Several nodes instead of ``host`` and ``port``, tried in order: ``["a:10800", "b:10800"]``.
+          cafile: PEM file of the CAs that servers' certificates come from; switches TLS on.
+          tls: True = TLS, with the system's CAs unless ``cafile`` is given; by default TLS is on if ``cafile`` or
+            ``certfile`` is given.
+          check_hostname: False = the certificate need not be for the name or address that is connected to.
+          verify: False = any certificate will do.
 
         Raises:
           ConnectionFailedError: No Ignite node answers at that address.
+          AuthenticationError: User, password or a certificate was refused.
           NotFoundError: There is no such cache.
           PreconditionError: The cache is empty and nothing tells its types.
           UnsupportedError: A wanted column has a type that this version does not read, or an argument that it does not
             have.
           InvalidArgumentError: An argument cannot be used.
         """
-        check_credentials(
-            username=username,
-            password=password,
+        security = security_of(
+            tls=tls,
+            cafile=cafile,
             certfile=certfile,
             keyfile=keyfile,
             cert_password=cert_password,
+            check_hostname=check_hostname,
+            verify=verify,
+            username=username,
+            password=password,
         )
         if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
             raise InvalidArgumentError(f"batch_size={batch_size!r}: a batch has at least one row")
@@ -119,6 +136,8 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
             page_size=page_size,
             env=env,
             timeouts=timeouts,
+            addresses=addresses,
+            security=security,
         )
         self._tensors = tensors
         self._columns, self._bytes_per_row = self._find_columns(
@@ -150,6 +169,8 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
             schema_endpoints(self._source, schema_host, schema_port),
             local=self._source.local,
             timeouts=self._source.timeouts,
+            security=self._source.security,
+            env=self._source.env,
         )
         return select(schema, columns), schema.bytes_per_row
 

@@ -11,7 +11,7 @@ import numpy as np
 from ignite_strategy import _core
 from ignite_strategy.dataset.schema import Column, discover, select
 from ignite_strategy.dataset.source import RAGGED, Source, schema_endpoints
-from ignite_strategy.settings import Timeouts
+from ignite_strategy.settings import Security, Timeouts
 
 __all__ = ["batches", "read"]
 
@@ -27,6 +27,8 @@ def read(
     page_size: int | None = None,
     env: bool = True,
     timeouts: Timeouts | None = None,
+    addresses: str | Sequence[str] | None = None,
+    security: Security | None = None,
 ) -> dict[str, Any]:
     """Reads a whole cache, or some partitions of it, into memory.
 
@@ -40,6 +42,8 @@ def read(
       page_size: Rows of a page.
       env: Whether environment variables replace the arguments.
       timeouts: Limits on waiting.
+      addresses: Several nodes instead of ``host`` and ``port``, tried in order.
+      security: TLS, user and password; by default an open resolver's, and the environment's.
 
     Returns:
       Column name -> array with one item per row. Strings are ``bytes``, arrays are arrays in an object array.
@@ -57,12 +61,16 @@ def read(
         page_size=page_size,
         env=env,
         timeouts=timeouts,
+        addresses=addresses,
+        security=security,
     )
     schema = discover(
         source.effective_cache(),
         schema_endpoints(source, None, None),
         local=source.local,
         timeouts=source.timeouts,
+        security=source.security,
+        env=source.env,
     )
     wanted = select(schema, columns)
     parts: list[list[Any]] = [[] for _ in wanted]

@@ -12,12 +12,13 @@ from typing import Any
 
 from ignite_strategy import _core
 from ignite_strategy.errors import (
+    AuthenticationError,
     ConnectionFailedError,
     InvalidArgumentError,
     PreconditionError,
     UnsupportedError,
 )
-from ignite_strategy.settings import Endpoint, Timeouts
+from ignite_strategy.settings import PLAIN, Endpoint, Security, Timeouts
 
 __all__ = ["Column", "Schema", "TypeEntry", "columns_of", "discover", "select", "type_table"]
 
@@ -110,20 +111,37 @@ class _Found:
 
 
 def discover(
-    cache: str, endpoints: Sequence[Endpoint], *, local: bool = False, timeouts: Timeouts | None = None
+    cache: str,
+    endpoints: Sequence[Endpoint],
+    *,
+    local: bool = False,
+    timeouts: Timeouts | None = None,
+    security: Security = PLAIN,
+    env: bool = True,
 ) -> Schema:
     """Asks the first of ``endpoints`` that answers for the columns of ``cache``.
 
+    Args:
+      cache: Its name.
+      endpoints: The nodes.
+      local: Whether the sample of rows is what the node itself holds.
+      timeouts: Limits on waiting.
+      security: TLS, user and password.
+      env: Whether the variables of this process replace ``security``.
+
     Raises:
+      AuthenticationError: User, password or a certificate was refused; other nodes are not tried.
       ConnectionFailedError: No address answers as an Ignite node.
       NotFoundError: No such cache; the message names those that there are.
       PreconditionError: The cache is empty and nothing tells its types.
     """
-    facts = _ask(cache, endpoints, local, timeouts or Timeouts())
+    facts = _ask(cache, endpoints, local, timeouts or Timeouts(), security.native(), env)
     return _schema(cache, facts, ", ".join(map(str, endpoints)))
 
 
-def _ask(cache: str, endpoints: Sequence[Endpoint], local: bool, timeouts: Timeouts) -> dict[str, Any]:
+def _ask(
+    cache: str, endpoints: Sequence[Endpoint], local: bool, timeouts: Timeouts, security: bytes, env: bool
+) -> dict[str, Any]:
     failures = []
     for endpoint in endpoints:
         try:
@@ -134,7 +152,11 @@ def _ask(cache: str, endpoints: Sequence[Endpoint], local: bool, timeouts: Timeo
                 local=local,
                 connect_timeout=timeouts.connect,
                 request_timeout=timeouts.request,
+                security=security,
+                env=env,
             )
+        except AuthenticationError:
+            raise
         except ConnectionFailedError as error:
             failures.append(error)
     last = failures[-1]

@@ -8,28 +8,23 @@ from dataclasses import dataclass
 
 from ignite_strategy import _core, settings
 from ignite_strategy.dataset.schema import Column
-from ignite_strategy.errors import InvalidArgumentError, UnsupportedError
-from ignite_strategy.settings import DEFAULT_PORT, Endpoint, Timeouts
+from ignite_strategy.errors import InvalidArgumentError
+from ignite_strategy.settings import (
+    DEFAULT_PORT,
+    PLAIN,
+    Endpoint,
+    Security,
+    Timeouts,
+    parse_endpoints,
+    security_for,
+)
 
-__all__ = ["Partitions", "Source", "check_credentials", "parse_partitions", "schema_endpoints"]
+__all__ = ["Partitions", "Source", "parse_partitions", "schema_endpoints"]
 
 Partitions = "int | str | Iterable[int] | None"
 
 # How arrays without a declared length are laid out: see native/binary/columns.h.
 UNIFORM, DENSE, RAGGED = 0, 1, 2
-
-
-def check_credentials(**arguments: object) -> None:
-    """Refuses what this version does not do, rather than reading in plain text what was meant to be encrypted.
-
-    Raises:
-      UnsupportedError: One of the arguments is given.
-    """
-    given = [name for name, value in arguments.items() if value is not None]
-    if given:
-        raise UnsupportedError(
-            f"{', '.join(given)}: TLS and credentials are not supported yet; nothing was read"
-        )
 
 
 def parse_partitions(value: int | str | Iterable[int] | None, name: str) -> tuple[int, ...] | None:
@@ -65,6 +60,7 @@ class Source:
       env: Whether the environment of the process that reads replaces the arguments.
       page_size: Rows of a page, 0 = follows the bytes per row.
       timeouts: Limits on waiting.
+      security: TLS, user and password.
     """
 
     cache: str
@@ -75,6 +71,7 @@ class Source:
     env: bool = True
     page_size: int = 0
     timeouts: Timeouts = dataclasses.field(default_factory=Timeouts)
+    security: Security = PLAIN
 
     @staticmethod
     def of(
@@ -88,6 +85,8 @@ class Source:
         page_size: int | None,
         env: bool,
         timeouts: Timeouts | None,
+        addresses: str | Sequence[str] | None = None,
+        security: Security | None = None,
     ) -> Source:
         """Builds it from the arguments as a user gives them; ``None`` = not given.
 
@@ -101,15 +100,17 @@ class Source:
         one, several = parse_partitions(part, "part"), parse_partitions(partitions, "partitions")
         if one is not None and several is not None:
             raise InvalidArgumentError("give part= or partitions=, not both")
+        endpoints = endpoints_of(host, port, addresses)
         return Source(
             cache=cache,
-            endpoints=endpoints_of(host, port),
+            endpoints=endpoints,
             local=bool(local),
             partitions=one if several is None else several,
             intersect=several is not None,
             env=env,
             page_size=page_size or 0,
             timeouts=timeouts or Timeouts(),
+            security=security_for(endpoints, security),
         )
 
     def effective_cache(self) -> str:
@@ -150,11 +151,21 @@ class Source:
             drop_remainder=drop_remainder,
             connect_timeout=self.timeouts.connect,
             request_timeout=self.timeouts.request,
+            security=self.security.native(),
         )
 
 
-def endpoints_of(host: str | None, port: int | None) -> tuple[Endpoint, ...]:
+def endpoints_of(
+    host: str | None, port: int | None, addresses: str | Sequence[str] | None = None
+) -> tuple[Endpoint, ...]:
     """Explicit arguments, else the addresses of an open resolver, else localhost:10800."""
+    if addresses is not None:
+        if host is not None or port is not None:
+            raise InvalidArgumentError("give addresses=, or host= and port=, not both")
+        several = tuple(dict.fromkeys(parse_endpoints(addresses)))
+        if not several:
+            raise InvalidArgumentError("addresses is empty: give at least one Ignite node, host:port")
+        return several
     if port is not None and not 0 < port < 65536:
         raise InvalidArgumentError(f"port={port} is not between 1 and 65535")
     if host is not None:

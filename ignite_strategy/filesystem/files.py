@@ -45,6 +45,8 @@ class FileSystem:
       host: A node; by default ``IGFS_HOST``, else the open resolver's nodes, else localhost.
       port: Its thin client port; by default ``IGFS_PORT``, else 10800.
       name: The file system; by default ``IGFS_FS_NAME``, else ``default_fs``. It is created by the first write.
+      security: TLS, user and password; by default an open resolver's for its own nodes. ``IGFS_TLS``, ``IGFS_CAFILE``,
+        ``IGFS_USERNAME`` and so on (or ``IGNITE_...``) replace it.
 
     Example::
 
@@ -53,8 +55,15 @@ class FileSystem:
             out.write(b"...")
     """
 
-    def __init__(self, host: str | None = None, port: int | None = None, name: str | None = None) -> None:
-        self._native = _core.FileSystem(host, port, name)
+    def __init__(
+        self,
+        host: str | None = None,
+        port: int | None = None,
+        name: str | None = None,
+        *,
+        security: settings.Security | None = None,
+    ) -> None:
+        self._native = _core.FileSystem(host, port, name, None if security is None else security.native())
 
     def __repr__(self) -> str:
         return f"FileSystem({self._native.target})"
@@ -216,8 +225,8 @@ def _status(name: str, status: _core.FileSystemStatus) -> FileStatus:
     return FileStatus(name, status["is_directory"], status["size"], status["mtime"])
 
 
-def _set_default_endpoints(endpoints: Sequence[settings.Endpoint]) -> None:
-    _core.set_default_endpoints(",".join(map(str, endpoints)))
+def _set_default_cluster(endpoints: Sequence[settings.Endpoint], security: bytes) -> None:
+    _core.set_default_cluster(",".join(map(str, endpoints)), security)
 
 
-settings.on_default_endpoints(_set_default_endpoints)
+settings.on_default_cluster(_set_default_cluster)

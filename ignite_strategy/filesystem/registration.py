@@ -45,18 +45,19 @@ def register() -> None:
                 "igfs:// is registered already, by another package (tensorflow-io has an igfs:// of its own): "
                 "its file system stays in use in this process"
             ) from error
-        settings.on_default_endpoints(_endpoint_setter(path))
+        library.share_secrets()
+        settings.on_default_cluster(_cluster_setter(path))
         _registered = True
 
 
-def _endpoint_setter(path: Path) -> Any:
-    function = ctypes.CDLL(str(path)).ignite_strategy_set_default_endpoints
-    function.argtypes = [ctypes.c_char_p]
+def _cluster_setter(path: Path) -> Any:
+    function = ctypes.CDLL(str(path)).ignite_strategy_set_default_cluster
+    function.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]
     function.restype = ctypes.c_char_p
 
-    def set_endpoints(endpoints: Sequence[settings.Endpoint]) -> None:
-        problem = function(",".join(map(str, endpoints)).encode())
+    def set_cluster(endpoints: Sequence[settings.Endpoint], security: bytes) -> None:
+        problem = function(",".join(map(str, endpoints)).encode(), security, len(security))
         if problem:
             raise InvalidArgumentError(problem.decode(errors="replace"))
 
-    return set_endpoints
+    return set_cluster

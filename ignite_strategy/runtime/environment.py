@@ -29,6 +29,18 @@ _FROM_AGENT = (
     "TZ",
     "CUDA_VISIBLE_DEVICES",
     "NVIDIA_VISIBLE_DEVICES",
+    # How its node is spoken to, for the tasks' datasets and igfs:// as for the agent itself.
+    "IGNITE_TLS",
+    "IGNITE_CAFILE",
+    "IGNITE_CERTFILE",
+    "IGNITE_KEYFILE",
+    "IGNITE_CERT_PASSWORD",
+    "IGNITE_VERIFY",
+    "IGNITE_CHECK_HOSTNAME",
+    "IGNITE_USERNAME",
+    "IGNITE_PASSWORD",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
 )
 
 

@@ -39,7 +39,7 @@ from ignite_strategy.runtime.records import (
 )
 from ignite_strategy.runtime.registry import IgniteRegistry, Lease
 from ignite_strategy.runtime.watch import NodeWatch, StatusWatch
-from ignite_strategy.settings import Endpoint, format_endpoint
+from ignite_strategy.settings import Endpoint, Security, format_endpoint
 from ignite_strategy.topology.assignment import Assignment, TaskKey
 from ignite_strategy.topology.nodes import Topology
 
@@ -111,6 +111,7 @@ class JobRunner:
       endpoints: Addresses of Ignite nodes; those of the topology are added.
       environment: Variables for the tasks, of a short list.
       start_timeout: Until every task is reachable.
+      security: How this process speaks to Ignite.
     """
 
     def __init__(
@@ -121,6 +122,7 @@ class JobRunner:
         endpoints: Sequence[Endpoint],
         environment: Mapping[str, str] | None = None,
         start_timeout: float = 60.0,
+        security: Security | None = None,
     ) -> None:
         self.id = job
         self.assignment = assignment
@@ -129,10 +131,12 @@ class JobRunner:
         self._environment = dict(environment or {})
         self._start_timeout = start_timeout
         self._job = machine.Job(assignment)
-        self._registry = IgniteRegistry([*endpoints, *(e for n in topology.nodes for e in n.endpoints[:1])])
+        self._registry = IgniteRegistry(
+            [*endpoints, *(e for n in topology.nodes for e in n.endpoints[:1])], security=security
+        )
         self._lease: Lease | None = None
         self._status: StatusWatch | None = None
-        self._nodes = NodeWatch(topology.nodes, assignment.nodes, self._found_nodes)
+        self._nodes = NodeWatch(topology.nodes, assignment.nodes, self._found_nodes, security)
         self._callbacks: list[Callable[[TaskLostError], None]] = []
         self._probes: dict[TaskKey, machine.Probe] = {}
         self._changed = threading.Condition()

@@ -19,7 +19,7 @@ from ignite_strategy.runtime.job import (
 from ignite_strategy.runtime.ports import is_reachable
 from ignite_strategy.runtime.records import AGENTS, AgentRecord, Status, status_key
 from ignite_strategy.runtime.registry import Registry
-from ignite_strategy.settings import Endpoint, Timeouts, format_endpoint
+from ignite_strategy.settings import Endpoint, Security, Timeouts, format_endpoint
 from ignite_strategy.topology.nodes import Caller, Node, connect, list_nodes
 
 __all__ = ["NodeWatch", "StatusWatch"]
@@ -121,14 +121,20 @@ class NodeWatch:
       nodes: All nodes that were there when the job began; any of them may be asked.
       needed: Ids of those that the job needs.
       found: Called with the nodes whenever they were listed.
+      security: How they are spoken to.
     """
 
     def __init__(
-        self, nodes: Sequence[Node], needed: Iterable[str], found: Callable[[Sequence[Node]], None]
+        self,
+        nodes: Sequence[Node],
+        needed: Iterable[str],
+        found: Callable[[Sequence[Node]], None],
+        security: Security | None = None,
     ) -> None:
         self._nodes = {node.id: node for node in nodes}
         self._needed = tuple(needed)
         self._found = found
+        self._security = security
         self._connection: Caller | None = None
 
     def look(self) -> list[Event]:
@@ -153,7 +159,7 @@ class NodeWatch:
         try:
             if self._connection is None:
                 endpoints = [e for node in self._nodes.values() for e in node.endpoints[:1]]
-                self._connection = connect(endpoints, Timeouts(connect=2.0, request=5.0))
+                self._connection = connect(endpoints, Timeouts(connect=2.0, request=5.0), self._security)
             return list_nodes(self._connection)[1]
         except CancelledError:
             self.close()  # Ctrl-C is for the main thread; here it only broke the call

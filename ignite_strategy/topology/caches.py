@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import contextlib
-import logging
+import ssl
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,8 @@ from ignite_strategy.errors import (
     PreconditionError,
     ServerError,
 )
-from ignite_strategy.settings import format_endpoint, parse_endpoints
+from ignite_strategy.settings import Security, format_endpoint, parse_endpoints
+from ignite_strategy.topology.clients import open_client
 from ignite_strategy.topology.types import (
     Fields,
     check_fields,
@@ -69,7 +70,7 @@ def connect(
     *,
     connect_timeout: float = 5.0,
     request_timeout: float = 30.0,
-    **options: Any,
+    security: Security | None = None,
 ) -> Any:
     """Connects a pyignite client to the nodes that answer.
 
@@ -77,29 +78,23 @@ def connect(
       addresses: ``host:port`` of one or more nodes.
       connect_timeout: Limit on each handshake, in seconds.
       request_timeout: Limit on each request, in seconds.
-      **options: Passed to ``pyignite.Client`` (``username``, ``password``, ``use_ssl``, ...).
+      security: TLS, user and password; by default those of an open resolver that speaks to one of these nodes. The
+        variables ``IGNITE_TLS``, ``IGNITE_CAFILE``, ``IGNITE_USERNAME`` and so on replace them.
 
     Returns:
       A connected ``pyignite.Client``; use it as a context manager or close it.
 
     Raises:
       ConnectionFailedError: No node answers.
+      AuthenticationError: User, password or a certificate was refused.
     """
-    from pyignite import Client
-
-    # Without a handler of its own its logger prints the traceback of every refused connection.
-    logging.getLogger("pyignite").addHandler(logging.NullHandler())
     endpoints = parse_endpoints(addresses)
     if not endpoints:
         raise InvalidArgumentError("no address of an Ignite node was given: use host:port")
-    # Not partition aware: then it talks to one node at a time, and that node knows what it was told before. Another
-    # one may not know a cache yet that was created a moment ago.
-    client = Client(
-        partition_aware=False, handshake_timeout=connect_timeout, timeout=request_timeout, **options
-    )
     with _translated(", ".join(format_endpoint(each) for each in endpoints), "connecting"):
-        client.connect([tuple(each) for each in endpoints])
-    return client
+        return open_client(
+            endpoints, connect_timeout=connect_timeout, request_timeout=request_timeout, security=security
+        )
 
 
 def cache_names(client: Any) -> list[str]:
@@ -459,6 +454,11 @@ def _translated(where: str, doing: str) -> Iterator[None]:
         yield
     except exceptions.AuthenticationError as error:
         raise AuthenticationError(f"{where}: {error.message} while {doing}") from error
+    except ssl.SSLCertVerificationError as error:
+        raise AuthenticationError(
+            f"{where}: the server's certificate is not accepted: {error.verify_message} while {doing} (its CA is named "
+            "with cafile=, IGNITE_CAFILE; it must be for the name that is connected to)"
+        ) from error
     except (exceptions.ReconnectError, OSError) as error:
         raise ConnectionFailedError(
             f"{where}: {error or type(error).__name__} while {doing}: is an Ignite node running there?"

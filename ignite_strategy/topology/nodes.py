@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from ignite_strategy.errors import (
+    AuthenticationError,
     ClusterError,
     ConnectionFailedError,
     IgniteStrategyError,
@@ -15,7 +16,16 @@ from ignite_strategy.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from ignite_strategy.settings import DEFAULT_PORT, Endpoint, Timeouts, default_endpoints, parse_endpoints
+from ignite_strategy.settings import (
+    CLUSTER_PREFIXES,
+    DEFAULT_PORT,
+    Endpoint,
+    Security,
+    Timeouts,
+    default_endpoints,
+    parse_endpoints,
+    security_for,
+)
 from ignite_strategy.topology.payload import PayloadReader
 
 __all__ = ["Caller", "Node", "Topology", "connect", "discover", "list_nodes"]
@@ -105,15 +115,20 @@ class Topology:
 
 
 def connect(
-    addresses: str | Sequence[str] | Sequence[Endpoint] | None, timeouts: Timeouts | None = None
+    addresses: str | Sequence[str] | Sequence[Endpoint] | None,
+    timeouts: Timeouts | None = None,
+    security: Security | None = None,
 ) -> Any:
     """Opens a native connection to the first address that answers.
 
     Args:
       addresses: ``host:port`` each; none = the addresses of an open resolver, else localhost:10800.
       timeouts: Limits.
+      security: TLS, user and password; by default those of an open resolver that speaks to one of these nodes. The
+        variables ``IGNITE_TLS``, ``IGNITE_CAFILE``, ``IGNITE_USERNAME`` and so on replace them.
 
     Raises:
+      AuthenticationError: User, password or a certificate was refused; other addresses are not tried.
       ConnectionFailedError: None answers; the message has each address's own error.
     """
     from ignite_strategy import _core
@@ -121,9 +136,19 @@ def connect(
     limits = timeouts or Timeouts()
     endpoints = _endpoints(addresses)
     failures: list[IgniteStrategyError] = []
+    settings = security_for(endpoints, security).native()
     for endpoint in endpoints:
         try:
-            return _core.Connection(endpoint.host, endpoint.port, limits.connect, limits.request)
+            return _core.Connection(
+                endpoint.host,
+                endpoint.port,
+                limits.connect,
+                limits.request,
+                security=settings,
+                prefixes=list(CLUSTER_PREFIXES),
+            )
+        except AuthenticationError:
+            raise
         except ConnectionFailedError as error:
             failures.append(error)
     if len(failures) == 1:

@@ -12,7 +12,17 @@ import tensorflow as tf
 
 from ignite_strategy.errors import InvalidArgumentError, PreconditionError, TaskLostError
 from ignite_strategy.runtime.runner import JobRunner, TaskRecord
-from ignite_strategy.settings import DEFAULT_PORT, Endpoint, Timeouts, default_endpoints, parse_endpoints
+from ignite_strategy.settings import (
+    DEFAULT_PORT,
+    Credentials,
+    Endpoint,
+    Security,
+    Timeouts,
+    Tls,
+    default_endpoints,
+    parse_endpoints,
+    security_for,
+)
 from ignite_strategy.settings import use_default_endpoints as _use_default_endpoints
 from ignite_strategy.topology.assignment import Assignment, Layout, TaskKey, assign
 from ignite_strategy.topology.nodes import Topology, connect, discover
@@ -49,6 +59,10 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
       balance: ``"local"``, or ``"even"`` to give up locality for counts that differ by at most 1.
       start_timeout: Until every task is reachable, in seconds.
       timeouts: Limits of single requests to Ignite.
+      tls: How connections to Ignite are encrypted: :class:`ignite_strategy.settings.Tls`, or True for its defaults.
+      credentials: User and password for Ignite, :class:`ignite_strategy.settings.Credentials`. Both serve this process
+        and what it opens (topology, registry, datasets and ``igfs:///`` paths that name no host); the tasks use
+        their agent's. ``IGNITE_TLS``, ``IGNITE_CAFILE``, ``IGNITE_USERNAME`` and so on replace them.
       task_environment: Variables for the tasks; only a short list is allowed.
       task_type: For strategies that want to know which task this process is.
       task_id: Its index.
@@ -72,6 +86,8 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
         balance: str = "local",
         start_timeout: float = 60.0,
         timeouts: Timeouts | None = None,
+        tls: Tls | bool | None = None,
+        credentials: Credentials | None = None,
         task_environment: Mapping[str, str] | None = None,
         task_type: str | None = None,
         task_id: int | None = None,
@@ -84,6 +100,7 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
             raise InvalidArgumentError(f"start_timeout={start_timeout!r} is no number of seconds")
         self._cache = cache
         self._endpoints = _resolver_endpoints(addresses)
+        self._security = _resolver_security(self._endpoints, tls, credentials)
         self._strategy = _checked_strategy(strategy)
         self._ps = ps
         self._shape = (layout, chief, balance)
@@ -220,6 +237,7 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
             self._endpoints,
             self._task_environment,
             self._start_timeout,
+            self._security,
         )
         for callback in self._callbacks:
             runner.on_failure(callback)
@@ -299,7 +317,7 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
 
     def topology(self) -> Topology:
         """The nodes and the primaries of the cache, as they are now."""
-        with contextlib.closing(connect(self._endpoints, self._timeouts)) as connection:
+        with contextlib.closing(connect(self._endpoints, self._timeouts, self._security)) as connection:
             return discover(connection, self._cache)
 
     def partition_map(self) -> dict[int, TaskKey]:
@@ -323,7 +341,7 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
     def _open(self) -> None:
         if not self._opened:
             self._opened = True
-            self._defaults.enter_context(_use_default_endpoints(self._endpoints))
+            self._defaults.enter_context(_use_default_endpoints(self._endpoints, self._security))
 
     def _running(self) -> JobRunner:
         if self._runner is None:
@@ -356,6 +374,16 @@ def _resolver_endpoints(addresses: str | Sequence[str] | None) -> list[Endpoint]
     if environment["host"] or environment["port"]:
         return [Endpoint(environment["host"] or "localhost", environment["port"] or DEFAULT_PORT)]
     return list(default_endpoints()) or [Endpoint("localhost", DEFAULT_PORT)]
+
+
+def _resolver_security(
+    endpoints: Sequence[Endpoint], tls: Tls | bool | None, credentials: Credentials | None
+) -> Security:
+    if tls is None and credentials is None:
+        return security_for(endpoints, None)
+    security = Security(Tls() if tls is True else tls or None, credentials)
+    security.native()  # refuses what contradicts itself before anything starts
+    return security
 
 
 def _checked_strategy(strategy: str) -> str:

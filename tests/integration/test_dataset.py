@@ -232,11 +232,6 @@ class TestWhatIsNotRead:
         (row,) = IgniteDataset(fresh_name, **where)
         assert row["key"].numpy() == str(key).encode()
 
-    @pytest.mark.parametrize("name", ["username", "password", "certfile", "keyfile", "cert_password"])
-    def test_credentials_are_refused_and_not_ignored(self, kittens, where, name):
-        with pytest.raises(UnsupportedError, match=f"{name}.*not supported yet"):
-            IgniteDataset(kittens, **where, **{name: "x"})
-
 
 class TestConstruction:
     def test_positional_arguments_are_the_originals(self, numbers, where):

@@ -94,14 +94,6 @@ def test_a_value_that_cannot_be_used_names_the_variable_and_the_value(monkeypatc
     assert value in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["USERNAME", "PASSWORD", "CERTFILE", "KEYFILE", "CERT_PASSWORD"])
-def test_credentials_are_never_ignored_and_never_shown(monkeypatch, name):
-    monkeypatch.setenv(f"IGNITE_DATASET_{name}", "s3cret")
-    with pytest.raises(errors.UnsupportedError, match=f"IGNITE_DATASET_{name}") as caught:
-        dataset_environment()
-    assert "s3cret" not in str(caught.value)
-
-
 def test_igfs_variables(monkeypatch):
     monkeypatch.setenv("IGFS_HOST", "ignite-0")
     monkeypatch.setenv("IGFS_PORT", "10500")

@@ -57,7 +57,11 @@ def test_tries_older_versions_when_the_offer_is_unknown():
         (refused((1, 0, 0)), errors.PreconditionError, "1.0.0"),
         (refused((1, 7, 0), "Node in recovery", 11), errors.PreconditionError, "recovery"),
         (refused((1, 7, 0), "no more connections"), errors.PreconditionError, "no more connections"),
-        (refused((0, 0, 0), "Unauthenticated sessions", 2000), errors.AuthenticationError, "user names"),
+        (
+            refused((0, 0, 0), "Unauthenticated sessions", 2000),
+            errors.AuthenticationError,
+            "give username= and password=",
+        ),
         (b"\x01", errors.PreconditionError, "not an Ignite client port"),
         (b"\x01\x0c\xff\xff\xff\x7f", errors.PreconditionError, "not an Ignite client port"),
         (b"\x00\x01", errors.PreconditionError, "not an Ignite client port"),

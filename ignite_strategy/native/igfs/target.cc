@@ -1,5 +1,6 @@
 #include "native/igfs/target.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <limits>
 #include <mutex>
@@ -16,10 +17,14 @@ constexpr std::uint16_t kDefaultPort = 10800;
 constexpr std::int64_t kMinBlockSize = 4 * 1024;
 constexpr std::int64_t kMaxBlockSize = 64 * 1024 * 1024;
 
-std::mutex default_endpoints_mutex;
-std::vector<Endpoint>& DefaultEndpoints() {
-  static auto* endpoints = new std::vector<Endpoint>();  // never destroyed: files may be closed at exit
-  return *endpoints;
+struct DefaultCluster {
+  std::vector<Endpoint> endpoints;
+  SecuritySettings security;
+};
+std::mutex default_cluster_mutex;
+DefaultCluster& Default() {
+  static auto* cluster = new DefaultCluster();  // never destroyed: files may be closed at exit
+  return *cluster;
 }
 
 std::int64_t Number(const char* variable, std::int64_t fallback, std::int64_t least, std::int64_t most) {
@@ -55,7 +60,7 @@ std::string Target::ToString() const {
   return text;
 }
 
-void SetDefaultEndpoints(const std::string& addresses) {
+void SetDefaultCluster(const std::string& addresses, const std::string& security) {
   std::vector<Endpoint> endpoints;
   for (std::size_t begin = 0; begin < addresses.size();) {
     const std::size_t end = std::min(addresses.find(',', begin), addresses.size());
@@ -66,12 +71,18 @@ void SetDefaultEndpoints(const std::string& addresses) {
     endpoints.push_back(Endpoint{location.host, location.port.value_or(kDefaultPort)});
     begin = end + 1;
   }
-  std::lock_guard<std::mutex> lock(default_endpoints_mutex);
-  DefaultEndpoints() = std::move(endpoints);
+  DefaultCluster cluster{std::move(endpoints), SecuritySettings::Parse(security)};
+  std::lock_guard<std::mutex> lock(default_cluster_mutex);
+  Default() = std::move(cluster);
 }
 
-Target ResolveTarget(const Location& location) {
+Target ResolveTarget(const Location& location, const SecuritySettings* security) {
   const FilesystemEnvironment environment = ReadFilesystemEnvironment();
+  DefaultCluster defaults;
+  {
+    std::lock_guard<std::mutex> lock(default_cluster_mutex);
+    defaults = Default();
+  }
   Target target;
   target.options = ReadOptions();
   target.file_system =
@@ -87,11 +98,15 @@ Target ResolveTarget(const Location& location) {
   } else if (environment.host || environment.port) {
     target.endpoints = {Endpoint{environment.host.value_or("localhost"), port}};
   } else {
-    std::lock_guard<std::mutex> lock(default_endpoints_mutex);
-    target.endpoints = DefaultEndpoints();
+    target.endpoints = defaults.endpoints;
   }
   if (target.endpoints.empty()) target.endpoints = {Endpoint{"localhost", port}};
-  for (const Endpoint& endpoint : target.endpoints) {
+  const bool theirs = std::find(defaults.endpoints.begin(), defaults.endpoints.end(),
+                                target.endpoints.front()) != defaults.endpoints.end();
+  const SecuritySettings settings = security ? *security : theirs ? defaults.security : SecuritySettings{};
+  const auto resolved = settings.Resolve(ReadSecurityEnvironment(kFilesystemPrefixes));
+  for (Endpoint& endpoint : target.endpoints) {
+    endpoint.security = resolved;
     if (endpoint.port != kNativeEndpointPort) continue;
     throw Error(Code::kUnimplemented,
                 endpoint.ToString() +

@@ -38,13 +38,16 @@ struct Target {
   }
 };
 
-// The addresses of the innermost open resolver ("" = none), used for URIs and an environment that name no
-// host. Throws Error(kInvalidArgument) for anything but a comma-separated list of host:port.
-void SetDefaultEndpoints(const std::string& addresses);
+// The addresses of the innermost open resolver ("" = none) and how it speaks to them
+// (SecuritySettings::Serialize), used for URIs and an environment that name no host, or one of them. Throws
+// Error(kInvalidArgument) for anything but a comma-separated list of host:port.
+void SetDefaultCluster(const std::string& addresses, const std::string& security);
 
 // What the URI says, else IGFS_HOST, IGFS_PORT and IGFS_FS_NAME, else the default endpoints, else
-// localhost:10800. Throws Error(kUnimplemented) for the port of the native endpoint.
-Target ResolveTarget(const Location& location);
+// localhost:10800; TLS, user and password: `security` if given, else those of the default endpoints, with the
+// variables IGFS_TLS and so on (see kFilesystemPrefixes) before both. Throws Error(kUnimplemented) for the
+// port of the native endpoint.
+Target ResolveTarget(const Location& location, const SecuritySettings* security = nullptr);
 
 }  // namespace igfs
 }  // namespace ignite_strategy

@@ -97,7 +97,7 @@ igfs::Mode ParseMode(const std::string& mode) {
 class PythonFileSystem {
  public:
   PythonFileSystem(const std::optional<std::string>& host, std::optional<std::int64_t> port,
-                   const std::optional<std::string>& name) {
+                   const std::optional<std::string>& name, const std::optional<nb::bytes>& security) {
     igfs::Location location;
     location.host = host.value_or("");
     location.file_system = name.value_or("");
@@ -106,7 +106,9 @@ class PythonFileSystem {
     }
     if (port && location.host.empty()) location.host = "localhost";
     if (port) location.port = static_cast<std::uint16_t>(*port);
-    tree_ = igfs::Tree::Mount(igfs::ResolveTarget(location));
+    std::optional<SecuritySettings> settings;
+    if (security) settings = SecuritySettings::Parse(std::string(security->c_str(), security->size()));
+    tree_ = igfs::Tree::Mount(igfs::ResolveTarget(location, settings ? &*settings : nullptr));
   }
 
   nb::dict Stat(const std::string& path) {
@@ -175,8 +177,9 @@ void BindIgfs(nb::module_& module) {
       .def("tell", &PythonWriter::Tell);
   nb::class_<PythonFileSystem>(module, "FileSystem", "One file system on the caches of an Ignite cluster.")
       .def(nb::init<const std::optional<std::string>&, std::optional<std::int64_t>,
-                    const std::optional<std::string>&>(),
-           nb::arg("host") = nb::none(), nb::arg("port") = nb::none(), nb::arg("name") = nb::none())
+                    const std::optional<std::string>&, const std::optional<nb::bytes>&>(),
+           nb::arg("host") = nb::none(), nb::arg("port") = nb::none(), nb::arg("name") = nb::none(),
+           nb::arg("security") = nb::none())
       .def("stat", &PythonFileSystem::Stat, nb::arg("path"))
       .def("list", &PythonFileSystem::List, nb::arg("path"))
       .def("mkdir", &PythonFileSystem::MakeDirectory, nb::arg("path"))
@@ -190,8 +193,13 @@ void BindIgfs(nb::module_& module) {
       .def("open_write", &PythonFileSystem::OpenWrite, nb::arg("path"), nb::arg("mode") = "w")
       .def_prop_ro("target", &PythonFileSystem::target, "FILE_SYSTEM@host:port,...");
   module.def(
-      "set_default_endpoints", &igfs::SetDefaultEndpoints, nb::arg("addresses"),
-      "The addresses for igfs paths and file systems that name no host: host:port,host:port, or nothing.");
+      "set_default_cluster",
+      [](const std::string& addresses, const nb::bytes& security) {
+        igfs::SetDefaultCluster(addresses, std::string(security.c_str(), security.size()));
+      },
+      nb::arg("addresses"), nb::arg("security"),
+      "The addresses for igfs paths and file systems that name no host: host:port,host:port, or nothing; and "
+      "their security settings.");
 }
 
 }  // namespace ignite_strategy

@@ -103,7 +103,8 @@ nb::bytes MakeConfig(const std::string& cache, const PythonEndpoints& endpoints,
                      const std::optional<Partitions>& partitions, bool intersect, std::int32_t page_size,
                      double bytes_per_row, std::int64_t batch_size, bool drop_remainder,
                      double connect_timeout, double request_timeout,
-                     const std::optional<std::tuple<std::uint8_t, std::int32_t, bool>>& value_type) {
+                     const std::optional<std::tuple<std::uint8_t, std::int32_t, bool>>& value_type,
+                     const nb::bytes& security) {
   ScanConfig config;
   config.cache = cache;
   config.endpoints = ToEndpoints(endpoints);
@@ -117,6 +118,7 @@ nb::bytes MakeConfig(const std::string& cache, const PythonEndpoints& endpoints,
   config.drop_remainder = drop_remainder;
   config.timeouts = {Seconds(connect_timeout, "connect_timeout"),
                      Seconds(request_timeout, "request_timeout")};
+  config.security = SecuritySettings::Parse(std::string(security.c_str(), security.size()));
   config.columns = ToColumns(columns);
   config.value_type = ToValueType(value_type);
   const std::string bytes = config.Serialize();
@@ -219,8 +221,7 @@ class PythonScan {
  public:
   explicit PythonScan(const nb::bytes& config) {
     ScanConfig parsed = ScanConfig::Parse(std::string(config.c_str(), config.size()));
-    if (parsed.use_environment) parsed = ApplyEnvironment(std::move(parsed), ReadDatasetEnvironment());
-    scan_ = std::make_unique<Scan>(std::move(parsed));
+    scan_ = std::make_unique<Scan>(ForThisProcess(std::move(parsed)));
   }
 
   // The columns of the next batch, or None after the last one.
@@ -284,14 +285,15 @@ nb::dict ToPython(const QueryEntity& entity) {
 }
 
 nb::dict PythonDiscover(const std::string& host, std::uint16_t port, const std::string& cache, bool local,
-                        double connect_timeout, double request_timeout) {
+                        double connect_timeout, double request_timeout, const nb::bytes& security, bool env) {
   const Timeouts timeouts{Seconds(connect_timeout, "connect_timeout"),
                           Seconds(request_timeout, "request_timeout")};
+  const Endpoint endpoint{host, port, ResolveSecurity(security, env ? kDatasetPrefixes : kNoPrefixes)};
   CacheFacts facts;
   {
     const Wait wait = PythonWait();
     const WithoutPython unlocked;
-    facts = Discover({host, port}, timeouts, cache, local, wait);
+    facts = Discover(endpoint, timeouts, cache, local, wait);
   }
   nb::list entities;
   for (const QueryEntity& entity : facts.entities) entities.append(ToPython(entity));
@@ -350,10 +352,11 @@ void BindScan(nb::module_& module) {
              nb::arg("partitions") = nb::none(), nb::arg("intersect") = false, nb::arg("page_size") = 0,
              nb::arg("bytes_per_row") = 0.0, nb::arg("batch_size") = 0, nb::arg("drop_remainder") = false,
              nb::arg("connect_timeout") = 5.0, nb::arg("request_timeout") = 30.0,
-             nb::arg("value_type") = nb::none(),
+             nb::arg("value_type") = nb::none(), nb::arg("security") = nb::bytes("", 0),
              "The description of a pass that the dataset op and Scan take.");
   module.def("discover", &PythonDiscover, nb::arg("host"), nb::arg("port"), nb::arg("cache"), nb::kw_only(),
              nb::arg("local") = false, nb::arg("connect_timeout") = 5.0, nb::arg("request_timeout") = 30.0,
+             nb::arg("security") = nb::bytes("", 0), nb::arg("env") = true,
              "What the server knows about the types in a cache, and what a sample of its rows looks like.");
   module.def("decode_rows", &DecodeRows, nb::arg("rows"), nb::arg("count"), nb::arg("columns"),
              nb::arg("types"), nb::arg("value_type") = nb::none(),

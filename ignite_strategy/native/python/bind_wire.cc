@@ -36,14 +36,14 @@ bool Ending() {
 class PythonConnection {
  public:
   PythonConnection(const std::string& host, std::int64_t port, double connect_timeout, double request_timeout,
-                   bool pooled)
+                   bool pooled, const nb::bytes& security, const std::vector<std::string>& prefixes)
       : pooled_(pooled) {
     if (port < 1 || port > 65535) {
       throw Error(Code::kInvalidArgument, "port " + std::to_string(port) + " is not between 1 and 65535");
     }
     const Timeouts timeouts{Seconds(connect_timeout, "connect_timeout"),
                             Seconds(request_timeout, "request_timeout")};
-    endpoint_ = Endpoint{host, static_cast<std::uint16_t>(port)};
+    endpoint_ = Endpoint{host, static_cast<std::uint16_t>(port), ResolveSecurity(security, prefixes)};
     const Wait wait = PythonWait();
     const WithoutPython unlocked;
     Pool& pool = Pool::Process();
@@ -181,9 +181,11 @@ Millis Seconds(double seconds, const char* name) {
 
 void BindWire(nb::module_& module) {
   nb::class_<PythonConnection>(module, "Connection", "One thin-client connection to an Ignite node.")
-      .def(nb::init<const std::string&, std::int64_t, double, double, bool>(), nb::arg("host"),
-           nb::arg("port"), nb::arg("connect_timeout") = 5.0, nb::arg("request_timeout") = 30.0,
-           nb::arg("pooled") = false)
+      .def(nb::init<const std::string&, std::int64_t, double, double, bool, const nb::bytes&,
+                    const std::vector<std::string>&>(),
+           nb::arg("host"), nb::arg("port"), nb::arg("connect_timeout") = 5.0,
+           nb::arg("request_timeout") = 30.0, nb::arg("pooled") = false,
+           nb::arg("security") = nb::bytes("", 0), nb::arg("prefixes") = std::vector<std::string>())
       .def("call", &PythonConnection::Call, nb::arg("op"), nb::arg("payload"), nb::arg("doing"),
            "Sends one request and returns the payload of its response.")
       .def("close", &PythonConnection::Close,

@@ -4,11 +4,17 @@
 
 #include <nanobind/nanobind.h>
 
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "native/wire/security.h"
 #include "native/wire/wait.h"
 
 namespace ignite_strategy {
 
 // Each fills its part of the module.
+void BindSecurity(nanobind::module_& module);
 void BindWire(nanobind::module_& module);
 void BindScan(nanobind::module_& module);
 void BindIgfs(nanobind::module_& module);
@@ -36,6 +42,11 @@ class WithoutPython {
 // Seconds as given in Python, to milliseconds. Throws Error(kInvalidArgument) naming `name` unless 0 <
 // seconds < 1e6.
 Millis Seconds(double seconds, const char* name);
+
+// Settings as Python hands them around, with the variables of these prefixes applied.
+std::shared_ptr<const Security> ResolveSecurity(const nanobind::bytes& settings,
+                                                const std::vector<std::string>& prefixes);
+inline const std::vector<std::string> kNoPrefixes{};
 
 }  // namespace ignite_strategy
 

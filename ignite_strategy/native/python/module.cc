@@ -37,6 +37,7 @@ NB_MODULE(_core, m) {
   // An object that lives until the interpreter ends is no defect of the user's program.
   nb::set_leak_warnings(false);
   nb::register_exception_translator(ignite_strategy::Translate);
+  ignite_strategy::BindSecurity(m);
   ignite_strategy::BindWire(m);
   ignite_strategy::BindScan(m);
   ignite_strategy::BindIgfs(m);

@@ -70,6 +70,7 @@ ScanConfig ParseBody(Reader& reader) {
   config.drop_remainder = reader.GetBool();
   config.timeouts.connect = Millis(reader.Get<std::int64_t>());
   config.timeouts.request = Millis(reader.Get<std::int64_t>());
+  config.security = SecuritySettings::Parse(GetText(reader));
   const std::size_t columns = reader.Count(21);
   for (std::size_t i = 0; i < columns; ++i) config.columns.push_back(GetColumn(reader));
   config.value_type.type_code = reader.Get<std::uint8_t>();
@@ -119,6 +120,7 @@ std::string ScanConfig::Serialize() const {
   }
   writer.PutBool(intersect).Put(page_size).Put(bytes_per_row).Put(batch_size).PutBool(drop_remainder);
   writer.Put<std::int64_t>(timeouts.connect.count()).Put<std::int64_t>(timeouts.request.count());
+  PutText(writer, security.Serialize());
   writer.Put<std::int32_t>(static_cast<std::int32_t>(columns.size()));
   for (const ColumnSpec& column : columns) PutColumn(writer, column);
   writer.Put(value_type.type_code).Put(value_type.type_id).PutBool(value_type.skip_others);
@@ -165,6 +167,17 @@ ScanConfig ApplyEnvironment(ScanConfig config, const DatasetEnvironment& environ
                                             FormatPartitions(*assigned) + ") have none in common");
   }
   config.partitions = both;
+  return config;
+}
+
+ScanConfig ForThisProcess(ScanConfig config) {
+  SecurityEnvironment security;
+  if (config.use_environment) {
+    config = ApplyEnvironment(std::move(config), ReadDatasetEnvironment());
+    security = ReadSecurityEnvironment(kDatasetPrefixes);
+  }
+  const std::shared_ptr<const Security> resolved = config.security.Resolve(security);
+  for (Endpoint& endpoint : config.endpoints) endpoint.security = resolved;
   return config;
 }
 

@@ -28,6 +28,7 @@ struct ScanConfig {
   std::int64_t batch_size = 0;  // rows of one batch; 0 = a batch is a page or part of one
   bool drop_remainder = false;
   Timeouts timeouts;
+  SecuritySettings security;  // of all endpoints
   std::vector<ColumnSpec> columns;
   ValueType value_type;
 
@@ -39,6 +40,10 @@ struct ScanConfig {
 // Applies the rule "environment of this process > argument": cache, host, port, local, part, page size,
 // assignment. Throws Error(kInvalidArgument) when nothing is left to read.
 ScanConfig ApplyEnvironment(ScanConfig config, const DatasetEnvironment& environment);
+
+// What this process reads: its environment applied, if the config wants that, and the way to speak to each
+// endpoint resolved. Throws what ApplyEnvironment and SecuritySettings::Resolve throw.
+ScanConfig ForThisProcess(ScanConfig config);
 
 }  // namespace ignite_strategy
 

@@ -374,12 +374,14 @@ IGNITE_STRATEGY_EXPORT void TF_InitPlugin(ignite_strategy::tf_filesystem::Plugin
   info->ops = ops;
 }
 
-// The addresses that igfs:/// means while a resolver is open: "host:port,host:port", "" for none. Returns
-// null, or what is wrong with them, valid until the thread's next call.
-IGNITE_STRATEGY_EXPORT const char* ignite_strategy_set_default_endpoints(const char* addresses) {
+// The addresses that igfs:/// means while a resolver is open: "host:port,host:port", "" for none, and their
+// security settings. Returns null, or what is wrong with them, valid until the thread's next call.
+IGNITE_STRATEGY_EXPORT const char* ignite_strategy_set_default_cluster(const char* addresses,
+                                                                       const char* security,
+                                                                       std::size_t security_size) {
   static thread_local std::string problem;
   try {
-    ignite_strategy::igfs::SetDefaultEndpoints(addresses);
+    ignite_strategy::igfs::SetDefaultCluster(addresses, std::string(security, security_size));
     return nullptr;
   } catch (const std::exception& error) {
     problem = error.what();

@@ -72,8 +72,7 @@ void ApplyInputs(TF_OpKernelContext* context, ScanConfig& config) {
 void Open(TF_OpKernelContext* context) {
   ScanConfig config = ScanConfig::Parse(StringInput(context, 0));
   ApplyInputs(context, config);
-  if (config.use_environment) config = ApplyEnvironment(std::move(config), ReadDatasetEnvironment());
-  SetScalar(context, 0, AddPass(std::make_shared<Pass>(std::move(config))));
+  SetScalar(context, 0, AddPass(std::make_shared<Pass>(ForThisProcess(std::move(config)))));
 }
 
 void WaitForRows(TF_OpKernelContext* context) {
@@ -187,6 +186,22 @@ const std::string* const registration = new std::string(Register());
 // Why the ops could not be registered; "" if they were.
 IGNITE_STRATEGY_EXPORT const char* ignite_strategy_registration_problem() {
   return ignite_strategy::registration->c_str();
+}
+
+// Puts an entry into this library's table of secrets; null = not given. Returns whether there was memory for
+// it.
+IGNITE_STRATEGY_EXPORT bool ignite_strategy_put_secrets(const char* key, const char* username,
+                                                        const char* password, const char* cert_password) {
+  try {
+    ignite_strategy::Secrets secrets;
+    if (username != nullptr) secrets.username = username;
+    if (password != nullptr) secrets.password = password;
+    if (cert_password != nullptr) secrets.cert_password = cert_password;
+    ignite_strategy::PutSecrets(key, secrets);
+    return true;
+  } catch (...) {
+    return false;
+  }
 }
 
 // Writes the report (JSON) and a terminating zero if it fits into `size` bytes; returns the bytes it needs.

@@ -122,7 +122,7 @@ struct Connection::State {
     std::int32_t size;
     std::memcpy(&size, incoming.head.data(), sizeof size);
     if (size <= 0 || static_cast<std::size_t>(size) > limit) {
-      if (!agreement.done) Break(Code::kFailedPrecondition, NotIgnite(incoming.head));
+      if (!agreement.done) Break(Code::kFailedPrecondition, NotIgnite(incoming.head, socket.encrypted()));
       Break(Code::kDataLoss, "a message claims to have " + std::to_string(size) + " bytes (limit " +
                                  std::to_string(limit) + ") while " + doing);
     }
@@ -261,7 +261,9 @@ struct Connection::State {
     socket = Socket::Connect(endpoint.host, endpoint.port, wait);
     broken = false;
     incoming = Incoming{};
-    const Writer request = HandshakeRequest(version);
+    const Security* security = endpoint.security.get();
+    if (security != nullptr && security->tls().on) socket.StartTls(*security, endpoint.host, wait);
+    const Writer request = HandshakeRequest(version, security);
     Transmit({request.bytes().data(), request.size()}, {}, {}, wait, kDoing);
     const std::vector<std::uint8_t> frame = AwaitFrame(kMaxHandshakeBytes, wait, kDoing);
     try {
@@ -279,13 +281,14 @@ struct Connection::State {
       try {
         answer = Attempt(version, wait);
       } catch (const Error& error) {
-        throw Error(error.code(), error.message() + HandshakeHint(error.code(), socket.open()));
+        throw Error(error.code(),
+                    error.message() + HandshakeHint(error.code(), socket.open(), socket.encrypted()));
       }
       if (answer.accepted) {
         agreement = answer.agreement;
         return;
       }
-      version = NextVersion(where(), version, answer);
+      version = NextVersion(where(), version, answer, endpoint.security.get());
     }
   }
 };

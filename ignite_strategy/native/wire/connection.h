@@ -6,22 +6,35 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "native/wire/buffer.h"
 #include "native/wire/error.h"
+#include "native/wire/security.h"
 #include "native/wire/wait.h"
 
 namespace ignite_strategy {
 
+// Where a node is and how it is spoken to. Equal settings are one object, so that connections are shared only
+// by those who would have opened them alike.
 struct Endpoint {
   std::string host;
   std::uint16_t port = 10800;
-  bool operator==(const Endpoint& other) const { return host == other.host && port == other.port; }
-  bool operator<(const Endpoint& other) const {
-    return host != other.host ? host < other.host : port < other.port;
+  std::shared_ptr<const Security> security = nullptr;  // null = plain text, no user; see Security::Of
+
+  bool operator==(const Endpoint& other) const { return Tie() == other.Tie(); }
+  bool operator<(const Endpoint& other) const { return Tie() < other.Tie(); }
+  // Another node of the same cluster: a partition's primary, for example.
+  Endpoint At(const std::string& other_host, std::uint16_t other_port) const {
+    return {other_host, other_port, security};
   }
   std::string ToString() const;  // host:port, IPv6 in brackets
+
+ private:
+  std::tuple<const std::string&, std::uint16_t, const Security*> Tie() const {
+    return {host, port, security.get()};
+  }
 };
 
 // Finite by default: nothing waits for ever because somebody forgot to say how long.
@@ -59,9 +72,10 @@ constexpr std::int32_t kMaxFrameBytes = 1 << 30;
 // Not thread-safe: one owner at a time. After a throw other than a server error the connection is broken.
 class Connection {
  public:
-  // Tries 1.7.0, then the version that the server offers, down to 1.1.0. Errors: kUnavailable (refused,
-  // unreachable, closed), kDeadlineExceeded, kUnauthenticated, kFailedPrecondition (not an Ignite server,
-  // version too old).
+  // Encrypts as the endpoint says, then tries 1.7.0, then the version that the server offers, down to 1.1.0.
+  // Errors: kUnavailable (refused, unreachable, closed), kDeadlineExceeded, kUnauthenticated (user, password
+  // or a certificate), kFailedPrecondition (not an Ignite server, TLS on one side only, version too old),
+  // kInvalidArgument (a certificate file that cannot be used).
   static std::unique_ptr<Connection> Open(const Endpoint& endpoint, const Timeouts& timeouts,
                                           const Wait& wait);
   ~Connection();

@@ -7,6 +7,8 @@
 
 namespace ignite_strategy {
 
+// Sets the library up; called before anything else of it is used, more than once does no harm.
+void InitOpenssl();
 std::string OpensslVersion();
 // Unpredictable bytes, also different in each child after fork(). Throws Error(kInternal) if there are none.
 void RandomBytes(void* data, std::size_t size);

@@ -8,6 +8,7 @@
 
 #include "native/wire/error.h"
 #include "native/wire/json.h"
+#include "native/wire/security.h"
 
 namespace ignite_strategy {
 
@@ -58,6 +59,16 @@ std::optional<std::string> GetHost(const char* name, const char* port_name) {
   if (host.find_first_of(" \t\r\n/@,[]") != std::string::npos)
     Fail(name, *value, "not a host name or address");
   return host;
+}
+
+// Never the value: it is a secret.
+std::optional<std::string> GetSecret(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  if (value == nullptr) return std::nullopt;
+  if (*value == '\0') {
+    throw Error(Code::kInvalidArgument, name + " is set but empty; unset it or give it a value");
+  }
+  return std::string(value);
 }
 
 std::optional<bool> GetBool(const char* name) {
@@ -114,23 +125,9 @@ std::optional<std::map<std::string, Partitions>> GetAssignment() {
   return assignment;
 }
 
-// Never the value: it is a secret, or leads to one.
-void RefuseUnsupported() {
-  for (const char* name : {"IGNITE_DATASET_USERNAME", "IGNITE_DATASET_PASSWORD", "IGNITE_DATASET_CERTFILE",
-                           "IGNITE_DATASET_KEYFILE", "IGNITE_DATASET_CERT_PASSWORD"}) {
-    const char* value = std::getenv(name);
-    if (value != nullptr && *value != '\0') {
-      throw Error(Code::kUnimplemented,
-                  std::string(name) +
-                      " is set, but TLS and user names are not supported yet by this version; unset it");
-    }
-  }
-}
-
 }  // namespace
 
 DatasetEnvironment ReadDatasetEnvironment() {
-  RefuseUnsupported();
   DatasetEnvironment environment;
   environment.cache_name = Get("IGNITE_DATASET_CACHE_NAME");
   environment.host = GetHost("IGNITE_DATASET_HOST", "IGNITE_DATASET_PORT");
@@ -142,6 +139,36 @@ DatasetEnvironment ReadDatasetEnvironment() {
         Number("IGNITE_DATASET_PAGE_SIZE", *size, 1, std::numeric_limits<std::int32_t>::max()));
   }
   environment.assignment = GetAssignment();
+  return environment;
+}
+
+SecurityEnvironment ReadSecurityEnvironment(const std::vector<std::string>& prefixes) {
+  SecurityEnvironment environment;
+  // Values that belong together come from one prefix.
+  const auto group = [&](const char* name, const char* other) -> const std::string* {
+    for (const std::string& prefix : prefixes) {
+      if (std::getenv((prefix + name).c_str()) || std::getenv((prefix + other).c_str())) return &prefix;
+    }
+    return nullptr;
+  };
+  if (const std::string* prefix = group("CERTFILE", "KEYFILE")) {
+    environment.certfile = Get((*prefix + "CERTFILE").c_str());
+    environment.keyfile = Get((*prefix + "KEYFILE").c_str());
+  }
+  if (const std::string* prefix = group("CERT_PASSWORD", "CERT_PASSWORD")) {
+    environment.secrets.cert_password = GetSecret(*prefix + "CERT_PASSWORD");
+  }
+  if (const std::string* prefix = group("USERNAME", "PASSWORD")) {
+    environment.secrets.username = GetSecret(*prefix + "USERNAME");
+    environment.secrets.password = GetSecret(*prefix + "PASSWORD");
+  }
+  for (const std::string& prefix : prefixes) {
+    if (!environment.cafile) environment.cafile = Get((prefix + "CAFILE").c_str());
+    if (!environment.tls) environment.tls = GetBool((prefix + "TLS").c_str());
+    if (!environment.verify) environment.verify = GetBool((prefix + "VERIFY").c_str());
+    if (!environment.check_hostname)
+      environment.check_hostname = GetBool((prefix + "CHECK_HOSTNAME").c_str());
+  }
   return environment;
 }
 

@@ -21,8 +21,7 @@ Partitions ParsePartitions(const std::string& text, const std::string& name);
 std::string FormatPartitions(const Partitions& partitions);
 
 // IGNITE_DATASET_CACHE_NAME, _HOST, _PORT, _LOCAL, _PART, _PAGE_SIZE and IGNITE_STRATEGY_PARTITIONS. Unset =
-// nothing. Credentials and certificate variables, when set, are Error(kUnimplemented): never silently
-// ignored.
+// nothing. TLS, user and password: ReadSecurityEnvironment in security.h.
 struct DatasetEnvironment {
   std::optional<std::string> cache_name;
   std::optional<std::string> host;

@@ -36,13 +36,22 @@ Version GetVersion(Reader* reader) {
   return version;
 }
 
+// A server repeats the user name that it refuses; it belongs in no log.
+std::string Without(std::string text, const std::string& name) {
+  for (std::size_t at = text.find(name); !name.empty() && at != std::string::npos; at = text.find(name, at)) {
+    text.replace(at, name.size(), "***");
+    at += 3;
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string Version::ToString() const {
   return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch);
 }
 
-Writer HandshakeRequest(const Version& version) {
+Writer HandshakeRequest(const Version& version, const Security* security) {
   Writer body;
   body.Put(kHandshake).Put(version.major).Put(version.minor).Put(version.patch).Put(kThinClient);
   if (version.AtLeast(1, 7)) {
@@ -50,6 +59,9 @@ Writer HandshakeRequest(const Version& version) {
     body.Put(kByteArray)
         .Put(static_cast<std::int32_t>(features.size()))
         .PutBytes(features.data(), features.size());
+  }
+  if (security != nullptr && security->secrets().username) {
+    body.PutTypedString(*security->secrets().username).PutTypedString(*security->secrets().password);
   }
   Writer message;
   message.Put(static_cast<std::int32_t>(body.size())).PutBytes(body.bytes().data(), body.size());
@@ -83,11 +95,18 @@ HandshakeAnswer ParseHandshake(const Version& asked, Reader body) {
   return answer;
 }
 
-Version NextVersion(const std::string& where, const Version& asked, const HandshakeAnswer& refusal) {
-  const std::string said = "the server refused the handshake: " + refusal.message;
+Version NextVersion(const std::string& where, const Version& asked, const HandshakeAnswer& refusal,
+                    const Security* security) {
+  const bool named = security != nullptr && security->secrets().username;
+  const std::string said =
+      "the server refused the handshake: " +
+      (named ? Without(refusal.message, *security->secrets().username) : refusal.message);
   if (refusal.code == kAuthenticationFailed) {
     throw Error(Code::kUnauthenticated,
-                where + ": " + said + " (user names and passwords are not supported yet by this version)",
+                where + ": " + said +
+                    (named ? " (check the user name and the password)"
+                           : " (give username= and password=, or set IGNITE_DATASET_USERNAME and "
+                             "IGNITE_DATASET_PASSWORD; IGFS_... for igfs://, IGNITE_... for everything)"),
                 refusal.code);
   }
   if (refusal.code == kRecoveryMode) {
@@ -113,15 +132,17 @@ Version NextVersion(const std::string& where, const Version& asked, const Handsh
               refusal.code);
 }
 
-std::string NotIgnite(const std::array<std::uint8_t, 4>& head) {
+std::string NotIgnite(const std::array<std::uint8_t, 4>& head, bool encrypted) {
   const std::string text(reinterpret_cast<const char*>(head.data()), head.size());
   std::string found;
   if (text == "HTTP") {
     found = "an HTTP server answered";
   } else if (text == "SSH-") {
     found = "an SSH server answered";
-  } else if ((head[0] == 0x15 || head[0] == 0x16) && head[1] == 0x03) {
-    found = "the port speaks TLS, which is not supported yet by this version";
+  } else if (!encrypted && (head[0] == 0x15 || head[0] == 0x16) && head[1] == 0x03) {
+    return "the port speaks TLS, and TLS is off here: give tls=True or cafile=, or set IGNITE_DATASET_TLS=1 "
+           "or "
+           "IGNITE_DATASET_CAFILE (IGFS_... for igfs://, IGNITE_... for everything)";
   } else if (std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; })) {
     found = "the answer begins with \"" + text + "\"";
   } else {
@@ -133,10 +154,12 @@ std::string NotIgnite(const std::array<std::uint8_t, 4>& head) {
          " (Ignite's client connector listens on 10800 unless configured otherwise)";
 }
 
-std::string HandshakeHint(Code code, bool connected) {
-  if (!connected) return "";
+std::string HandshakeHint(Code code, bool connected, bool encrypted) {
+  if (!connected || encrypted) return "";
   if (code == Code::kUnavailable) {
-    return " (a port of another service, or an Ignite client port with TLS on, which is not supported yet?)";
+    return " (a port of another service, or an Ignite client port with TLS on: then give tls=True or "
+           "cafile=, or "
+           "set IGNITE_DATASET_TLS=1 or IGNITE_DATASET_CAFILE)";
   }
   if (code == Code::kDeadlineExceeded) return " (a port of another service, or a node that hangs?)";
   return "";

@@ -34,16 +34,17 @@ struct HandshakeAnswer {
   std::int32_t code = 0;
 };
 
-// The whole message, length included.
-Writer HandshakeRequest(const Version& version);
+// The whole message, length included, with user and password if there are any.
+Writer HandshakeRequest(const Version& version, const Security* security);
 // The body of the answer. Throws Error(kDataLoss) if it is none.
 HandshakeAnswer ParseHandshake(const Version& asked, Reader body);
 // The version to try after a refusal; throws the refusal as an Error if there is none.
-Version NextVersion(const std::string& where, const Version& asked, const HandshakeAnswer& refusal);
+Version NextVersion(const std::string& where, const Version& asked, const HandshakeAnswer& refusal,
+                    const Security* security);
 // What to say about a peer whose answer begins with these bytes.
-std::string NotIgnite(const std::array<std::uint8_t, 4>& head);
+std::string NotIgnite(const std::array<std::uint8_t, 4>& head, bool encrypted);
 // What to check when the handshake got no answer; empty if nothing is known.
-std::string HandshakeHint(Code code, bool connected);
+std::string HandshakeHint(Code code, bool connected, bool encrypted);
 
 }  // namespace ignite_strategy
 

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <climits>
@@ -19,6 +20,8 @@
 
 #include "native/wire/error.h"
 #include "native/wire/resolve.h"
+#include "native/wire/security.h"
+#include "native/wire/tls.h"
 
 namespace ignite_strategy {
 namespace {
@@ -180,13 +183,16 @@ Socket Socket::Connect(const std::string& host, std::uint16_t port, const Wait& 
               where + ": cannot connect: " + failures);
 }
 
+Socket::Socket() = default;
 Socket::~Socket() { Close(); }
 
 Socket::Socket(Socket&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)),
       generation_(other.generation_),
       where_(std::move(other.where_)),
-      peer_(std::move(other.peer_)) {}
+      peer_(std::move(other.peer_)),
+      tls_(std::move(other.tls_)),
+      read_needs_write_(other.read_needs_write_) {}
 
 Socket& Socket::operator=(Socket&& other) noexcept {
   if (this != &other) {
@@ -195,6 +201,8 @@ Socket& Socket::operator=(Socket&& other) noexcept {
     generation_ = other.generation_;
     where_ = std::move(other.where_);
     peer_ = std::move(other.peer_);
+    tls_ = std::move(other.tls_);
+    read_needs_write_ = other.read_needs_write_;
   }
   return *this;
 }
@@ -202,7 +210,10 @@ Socket& Socket::operator=(Socket&& other) noexcept {
 void Socket::Close() noexcept {
   const int fd = std::exchange(fd_, -1);
   // After a fork the number may already be another file's.
-  if (fd >= 0 && generation_ == ForkGeneration()) OpenSockets::Process().Close(fd);
+  const bool ours = fd >= 0 && generation_ == ForkGeneration();
+  if (ours && tls_) tls_->Shutdown();
+  tls_.reset();
+  if (ours) OpenSockets::Process().Close(fd);
 }
 
 void Socket::NeedUsable(const char* doing) const {
@@ -224,8 +235,65 @@ Millis Socket::Slice(const Wait& wait, const char* doing) const {
   }
 }
 
+template <typename Step>
+auto Socket::Encrypted(const char* doing, Step step) const {
+  try {
+    return step(*tls_);
+  } catch (const Error& error) {
+    throw Error(error.code(), where_ + ": " + error.message() + ", while " + doing);
+  }
+}
+
+void Socket::StartTls(const Security& security, const std::string& host, const Wait& wait) {
+  constexpr const char* kDoing = "doing the TLS handshake";
+  NeedUsable(kDoing);
+  try {
+    tls_ = std::make_unique<TlsSession>(fd_, security, host);
+  } catch (const Error& error) {
+    throw Error(error.code(), where_ + ": TLS cannot be used: " + error.message());
+  }
+  while (true) {
+    const TlsSession::Need need = Encrypted(kDoing, [](TlsSession& tls) { return tls.Handshake(); });
+    if (need == TlsSession::Need::kNothing) return;
+    Poll(fd_, need == TlsSession::Need::kWritable ? POLLOUT : POLLIN, Slice(wait, kDoing));
+  }
+}
+
+void Socket::WriteRecord(const std::uint8_t* data, std::size_t size, const Wait& wait, const char* doing) {
+  while (size > 0) {
+    std::size_t done = 0;
+    const TlsSession::Need need =
+        Encrypted(doing, [&](TlsSession& tls) { return tls.Write(data, size, &done); });
+    data += done;
+    size -= done;
+    if (need == TlsSession::Need::kNothing) continue;
+    Poll(fd_, need == TlsSession::Need::kWritable ? POLLOUT : POLLIN, Slice(wait, doing));
+  }
+}
+
+// Whole records: a short request is one, whatever parts it was handed over in.
+void Socket::WriteEncrypted(const iovec* parts, int count, const Wait& wait, const char* doing) {
+  constexpr std::size_t kRecord = 16 << 10;
+  std::vector<std::uint8_t> record;
+  for (int i = 0; i < count; ++i) {
+    const auto* data = static_cast<const std::uint8_t*>(parts[i].iov_base);
+    std::size_t left = parts[i].iov_len;
+    while (left > 0) {
+      const std::size_t step = std::min(left, kRecord - record.size());
+      record.insert(record.end(), data, data + step);
+      data += step;
+      left -= step;
+      if (record.size() < kRecord) continue;
+      WriteRecord(record.data(), record.size(), wait, doing);
+      record.clear();
+    }
+  }
+  WriteRecord(record.data(), record.size(), wait, doing);
+}
+
 void Socket::Write(const iovec* parts, int count, const Wait& wait, const char* doing) {
   NeedUsable(doing);
+  if (tls_) return WriteEncrypted(parts, count, wait, doing);
   std::vector<iovec> rest(parts, parts + count);
   msghdr message{};
   message.msg_iov = rest.data();
@@ -255,6 +323,13 @@ void Socket::Write(const iovec* parts, int count, const Wait& wait, const char* 
 
 std::size_t Socket::TryRead(void* data, std::size_t size, const char* doing) {
   NeedUsable(doing);
+  if (tls_) {
+    std::size_t got = 0;
+    const TlsSession::Need need =
+        Encrypted(doing, [&](TlsSession& tls) { return tls.Read(data, size, &got); });
+    read_needs_write_ = need == TlsSession::Need::kWritable;
+    return got;
+  }
   while (true) {
     const ssize_t got = recv(fd_, data, size, 0);
     if (got > 0) return static_cast<std::size_t>(got);
@@ -264,10 +339,13 @@ std::size_t Socket::TryRead(void* data, std::size_t size, const char* doing) {
   }
 }
 
-void Socket::AwaitReadable(const Wait& wait, const char* doing) { Poll(fd_, POLLIN, Slice(wait, doing)); }
+void Socket::AwaitReadable(const Wait& wait, const char* doing) {
+  Poll(fd_, read_needs_write_ ? POLLOUT : POLLIN, Slice(wait, doing));
+}
 
 bool Socket::Quiet() const {
   if (fd_ < 0 || generation_ != ForkGeneration()) return false;
+  if (tls_) return tls_->Quiet();
   pollfd entry{fd_, POLLIN | POLLRDHUP, 0};
   return poll(&entry, 1, 0) == 0;
 }

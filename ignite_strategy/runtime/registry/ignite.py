@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import ssl
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +16,8 @@ from ignite_strategy.errors import (
     ServerError,
 )
 from ignite_strategy.runtime.registry.store import StoreRegistry
-from ignite_strategy.settings import Endpoint
+from ignite_strategy.settings import Endpoint, Security, security_for
+from ignite_strategy.topology.clients import open_client
 
 __all__ = ["CACHE_NAME", "IgniteRegistry"]
 
@@ -35,6 +37,7 @@ class IgniteRegistry(StoreRegistry):
       endpoints: Nodes, in the order to try them.
       timeout: Limit of one operation, reconnecting included, in seconds.
       clock: Monotonic seconds.
+      security: TLS, user and password; by default as :func:`ignite_strategy.topology.connect` has it.
 
     Raises:
       ConnectionFailedError: No node answers (on the first operation).
@@ -45,11 +48,13 @@ class IgniteRegistry(StoreRegistry):
         endpoints: Sequence[Endpoint],
         timeout: float = 10.0,
         clock: Callable[[], float] = time.monotonic,
+        security: Security | None = None,
     ) -> None:
         super().__init__(clock)
         if not endpoints:
             raise InvalidArgumentError("the registry needs the address of at least one Ignite node")
         self._endpoints = list(dict.fromkeys(endpoints))
+        self._security = security_for(self._endpoints, security)
         self.timeout = timeout
         self._mutex = threading.RLock()
         self._client: Any = None
@@ -143,19 +148,25 @@ class IgniteRegistry(StoreRegistry):
             if left <= 0:
                 break
             limit = max(0.5, min(left, _ANSWER_SECONDS))
-            client = pyignite.Client(timeout=limit, handshake_timeout=limit, partition_aware=False)
             try:
-                client.connect(endpoint.host, endpoint.port).__enter__()
+                client = open_client(
+                    [endpoint], connect_timeout=limit, request_timeout=limit, security=self._security
+                )
                 self._client = client
                 self._prefer(endpoint)
                 return client.get_or_create_cache(_cache_settings())
+            except ssl.SSLCertVerificationError as error:
+                raise AuthenticationError(
+                    f"{endpoint}: the server's certificate is not accepted: {error.verify_message} while opening the "
+                    "registry"
+                ) from error
             except Refused as error:
                 raise AuthenticationError(
                     f"{endpoint}: {error.message} while opening the registry"
                 ) from error
             except (OSError, pyignite.exceptions.ReconnectError) as error:
                 failure = error
-                client.close()
+                self._disconnect()
         raise failure if isinstance(failure, OSError) else OSError(str(failure))
 
     def _prefer(self, endpoint: Endpoint) -> None:

@@ -1,0 +1,163 @@
+"""pyignite's client with our rules: certificates and names are checked, credentials never switch TLS on, IPv6 works.
+
+pyignite itself accepts any certificate unless told otherwise, never compares names, and knows IPv4 only.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+from collections.abc import Sequence
+from typing import Any
+
+from ignite_strategy.errors import InvalidArgumentError
+from ignite_strategy.settings import CLUSTER_PREFIXES, Endpoint, Security, security_for
+
+__all__ = ["open_client"]
+
+
+def open_client(
+    endpoints: Sequence[Endpoint],
+    *,
+    connect_timeout: float = 5.0,
+    request_timeout: float = 30.0,
+    security: Security | None = None,
+) -> Any:
+    """Connects a client to the first of the nodes that answers; it moves on to the others when that one goes.
+
+    Args:
+      endpoints: The nodes.
+      connect_timeout: Limit on each handshake, in seconds.
+      request_timeout: Limit on each request, in seconds.
+      security: How to speak to them; by default as an open resolver does to these nodes. ``IGNITE_TLS``,
+        ``IGNITE_USERNAME`` and so on replace it.
+
+    Returns:
+      A connected ``pyignite.Client``.
+
+    Raises:
+      OSError: No node answers, or TLS fails; pyignite's own errors otherwise.
+    """
+    from ignite_strategy import _core
+
+    settings = security_for(endpoints, security).native()
+    resolved: dict[str, Any] = dict(_core.resolve_security(settings, list(CLUSTER_PREFIXES)) or {})
+    # Without a handler of its own its logger prints the traceback of every refused connection.
+    logging.getLogger("pyignite").addHandler(logging.NullHandler())
+    # Not partition aware: then it talks to one node at a time, and that node knows what it was told before. Another
+    # one may not know a cache yet that was created a moment ago.
+    client = _client_class()(
+        partition_aware=False,
+        handshake_timeout=connect_timeout,
+        timeout=request_timeout,
+        username=resolved.get("username"),
+        password=resolved.get("password"),
+        use_ssl=False,  # it would switch it on by itself for a user; _Transport does it
+    )
+    client.tls_context = _context(resolved) if resolved.get("tls") else None
+    client.connect([tuple(endpoint) for endpoint in endpoints]).__enter__()
+    return client
+
+
+def _context(resolved: dict[str, Any]) -> ssl.SSLContext:
+    """A context with the same rules as the native one."""
+    cafile = resolved["cafile"] or None
+    try:
+        context = ssl.create_default_context(cafile=cafile)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.check_hostname = resolved["verify"] and resolved["check_hostname"]
+        if not resolved["verify"]:
+            context.verify_mode = ssl.CERT_NONE
+        if resolved["certfile"]:
+            context.load_cert_chain(
+                resolved["certfile"], resolved["keyfile"] or None, lambda: resolved["cert_password"] or ""
+            )
+    except (OSError, ValueError) as error:
+        files = [resolved[name] for name in ("cafile", "certfile", "keyfile") if resolved[name]]
+        raise InvalidArgumentError(f"TLS cannot be used with {', '.join(files)}: {error}") from error
+    return context
+
+
+class _Transport:
+    """A socket that is made when it is connected: by name over IPv4 or IPv6, encrypted if there is a context."""
+
+    def __init__(self, context: ssl.SSLContext | None) -> None:
+        self._context = context
+        self._timeout: float | None = None
+        self._socket: socket.socket | None = None
+
+    def settimeout(self, timeout: float | None) -> None:
+        self._timeout = timeout
+        if self._socket is not None:
+            self._socket.settimeout(timeout)
+
+    def connect(self, address: tuple[str, int]) -> None:
+        plain = socket.create_connection(address, self._timeout)
+        try:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket = (
+                plain
+                if self._context is None
+                else self._context.wrap_socket(plain, server_hostname=address[0])
+            )
+        except BaseException:
+            plain.close()
+            raise
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if self._socket is None:
+            raise OSError("the connection is not open")
+        return getattr(self._socket, name)
+
+
+_made: list[Any] = []
+
+
+def _client_class() -> Any:
+    """The subclass; made on first use, so that importing this module does not load pyignite."""
+    if not _made:
+        from pyignite import Client
+        from pyignite.connection import Connection
+        from pyignite.exceptions import ReconnectError
+
+        class SecureConnection(Connection):  # type: ignore[misc]
+            """Puts a transport of ours where pyignite puts a socket."""
+
+            @property
+            def _socket(self) -> Any:
+                return self.__dict__.get("_transport")
+
+            @_socket.setter
+            def _socket(self, value: Any) -> None:
+                if isinstance(value, socket.socket):
+                    value.close()
+                    value = _Transport(self.client.tls_context)
+                self.__dict__["_transport"] = value
+
+        class SecureClient(Client):  # type: ignore[misc]
+            """Opens such connections."""
+
+            tls_context: ssl.SSLContext | None = None
+
+            def _connect(self, nodes: Sequence[tuple[str, int]]) -> None:
+                self._nodes.extend(
+                    SecureConnection(self, host, port, **self._connection_args) for host, port in nodes
+                )
+                failure: Exception = ReconnectError("Can not connect.")
+                for index, node in enumerate(self._nodes):
+                    try:
+                        node.connect()
+                    except OSError as error:
+                        failure = error
+                        continue
+                    self._current_node = index
+                    return
+                raise failure
+
+        _made.append(SecureClient)
+    return _made[0]
