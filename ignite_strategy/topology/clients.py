@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import logging
 import socket
-import ssl
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ignite_strategy.errors import InvalidArgumentError
-from ignite_strategy.settings import CLUSTER_PREFIXES, Endpoint, Security, security_for
+from ignite_strategy.settings import CLUSTER_PREFIXES, Endpoint, Security, Tls, security_for
 
-__all__ = ["open_client"]
+if TYPE_CHECKING:
+    import ssl
+
+__all__ = ["open_client", "tls_context"]
 
 
 def open_client(
@@ -55,26 +57,40 @@ def open_client(
         password=resolved.get("password"),
         use_ssl=False,  # it would switch it on by itself for a user; _Transport does it
     )
-    client.tls_context = _context(resolved) if resolved.get("tls") else None
+    client.tls_context = tls_context(_tls(resolved)) if resolved.get("tls") else None
     client.connect([tuple(endpoint) for endpoint in endpoints]).__enter__()
     return client
 
 
-def _context(resolved: dict[str, Any]) -> ssl.SSLContext:
-    """A context with the same rules as the native one."""
-    cafile = resolved["cafile"] or None
+def _tls(resolved: dict[str, Any]) -> Tls:
+    return Tls(
+        cafile=resolved["cafile"] or None,
+        certfile=resolved["certfile"] or None,
+        keyfile=resolved["keyfile"] or None,
+        cert_password=resolved["cert_password"],
+        check_hostname=resolved["check_hostname"],
+        verify=resolved["verify"],
+    )
+
+
+def tls_context(tls: Tls) -> ssl.SSLContext:
+    """A context of Python's ``ssl`` with the same rules as the native code's.
+
+    Raises:
+      InvalidArgumentError: A file cannot be used.
+    """
+    import ssl
+
     try:
-        context = ssl.create_default_context(cafile=cafile)
+        context = ssl.create_default_context(cafile=tls.cafile)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.check_hostname = resolved["verify"] and resolved["check_hostname"]
-        if not resolved["verify"]:
+        context.check_hostname = tls.verify and tls.check_hostname
+        if not tls.verify:
             context.verify_mode = ssl.CERT_NONE
-        if resolved["certfile"]:
-            context.load_cert_chain(
-                resolved["certfile"], resolved["keyfile"] or None, lambda: resolved["cert_password"] or ""
-            )
+        if tls.certfile:
+            context.load_cert_chain(tls.certfile, tls.keyfile, lambda: tls.cert_password or "")
     except (OSError, ValueError) as error:
-        files = [resolved[name] for name in ("cafile", "certfile", "keyfile") if resolved[name]]
+        files = [file for file in (tls.cafile, tls.certfile, tls.keyfile) if file]
         raise InvalidArgumentError(f"TLS cannot be used with {', '.join(files)}: {error}") from error
     return context
 

@@ -21,7 +21,9 @@ Tree::Tree(Target target)
 std::shared_ptr<Tree> Tree::Mount(const Target& target) {
   // Never destroyed: TensorFlow closes files while the process exits.
   static auto* mutex = new std::mutex;
-  static auto* trees = new std::map<std::string, std::shared_ptr<Tree>>;
+  // Who speaks to the cluster in another way gets a tree of its own: a user's rights are not everybody's.
+  using Key = std::pair<std::shared_ptr<const Security>, std::string>;
+  static auto* trees = new std::map<Key, std::shared_ptr<Tree>>;
   const Options& options = target.options;
   std::string key = target.ToString();
   for (const std::int64_t value :
@@ -30,7 +32,7 @@ std::shared_ptr<Tree> Tree::Mount(const Target& target) {
     key += " " + std::to_string(value);
   }
   const std::lock_guard<std::mutex> lock(*mutex);
-  std::shared_ptr<Tree>& tree = (*trees)[key];
+  std::shared_ptr<Tree>& tree = (*trees)[{target.endpoints.front().security, key}];
   if (!tree) tree = std::make_shared<Tree>(target);
   return tree;
 }
