@@ -236,6 +236,7 @@ class LocalCluster:
                 full_speed=self._full_speed,
                 jvm_options=self._jvm_options,
                 java_version=self._java.version,
+                lists_nodes=self._release.lists_nodes,
                 thin_host="" if self._host == _HOST else self._host,
                 tls=self._tls,
                 authentication=self._authentication,

@@ -21,6 +21,7 @@ __all__ = ["LocalNode", "NodePlan", "NodePorts", "NodeTls"]
 
 _MAIN = "org.apache.ignite.startup.cmdline.CommandLineStartup"
 _STARTED = b"Node started :"
+_OLD_STARTED = b">>> Local ports"  # 2.7 and 2.8
 # The start is bound by the compiler on a small machine: two nodes take 11 s of processor time instead of 24 s.
 _QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _KEPT = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
@@ -72,6 +73,7 @@ class NodePlan:
     full_speed: bool
     jvm_options: Sequence[str]
     java_version: int = 17
+    lists_nodes: bool = True
     thin_host: str = ""
     tls: NodeTls | None = None
     authentication: bool = False
@@ -200,7 +202,7 @@ class LocalNode:
         try:
             with self.log.open("rb") as file:
                 file.seek(self._log_start)
-                return _STARTED in file.read()
+                return (_STARTED if self.plan.lists_nodes else _OLD_STARTED) in file.read()
         except FileNotFoundError:
             return False
 
