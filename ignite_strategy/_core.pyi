@@ -87,6 +87,7 @@ def random_bytes(size: int) -> bytes: ...
 # scan
 
 def type_table() -> dict[int, tuple[str, str, str, str, int]]: ...
+def dtype_of(code: int, decimal_float64: bool, enum_name: bool) -> str: ...
 def scan_config(
     cache: str,
     endpoints: list[tuple[str, int]],
@@ -111,6 +112,8 @@ def discover(
     cache: str,
     *,
     local: bool = False,
+    type: str = "",
+    everywhere: bool = False,
     connect_timeout: float = 5.0,
     request_timeout: float = 30.0,
     security: bytes = b"",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import tensorflow as tf
 
+from ignite_strategy.dataset.columns import Column, Options, mask_path
 from ignite_strategy.dataset.pages import Pages
-from ignite_strategy.dataset.schema import Column, columns_of
+from ignite_strategy.dataset.schema import columns_of
 from ignite_strategy.errors import InvalidArgumentError
 
 __all__ = ["columns_of_spec", "from_pages", "pack"]
@@ -32,7 +34,7 @@ class _Shown(tf.data.Dataset):  # type: ignore[misc]
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
-        self._spec = pack(pages.columns, pages.element_spec)
+        self._spec = pack([part.path for part in pages.parts], pages.element_spec)
         super().__init__(pages._variant_tensor)
 
     @property
@@ -43,43 +45,54 @@ class _Shown(tf.data.Dataset):  # type: ignore[misc]
         return [self._pages]
 
 
-def pack(columns: Sequence[Column], values: Sequence[Any]) -> dict[str, Any]:
-    """Nests one value per column by the columns' paths."""
+def pack(paths: Sequence[tuple[str, ...]], values: Sequence[Any]) -> dict[str, Any]:
+    """Nests values by their paths."""
     packed: dict[str, Any] = {}
-    for column, value in zip(columns, values):
+    for path, value in zip(paths, values):
         inner = packed
-        for part in column.path[:-1]:
+        for part in path[:-1]:
             inner = inner.setdefault(part, {})
-        inner[column.path[-1]] = value
+        inner[path[-1]] = value
     return packed
 
 
 def _ragged(pages: Pages, flat: Sequence[tf.Tensor]) -> dict[str, Any]:
-    parts = iter(flat)
-    values = []
-    for column in pages.columns:
-        value = next(parts)
-        if pages.layout.is_ragged(column):
+    splits = {part.column.path: tensor for part, tensor in zip(pages.parts, flat) if part.kind == "splits"}
+    paths, values = [], []
+    for part, tensor in zip(pages.parts, flat):
+        if part.kind == "splits":
+            continue
+        each_item = part.kind == "values" or part.column.item_mask
+        if each_item and part.column.path in splits:
             # Native code made the splits; checking them again would cost more than making them.
-            value = tf.RaggedTensor.from_row_splits(value, next(parts), validate=False)
-        values.append(value)
-    return pack(pages.columns, values)
+            tensor = tf.RaggedTensor.from_row_splits(tensor, splits[part.column.path], validate=False)
+        paths.append(part.path)
+        values.append(tensor)
+    return pack(paths, values)
 
 
-def columns_of_spec(element_spec: Any, wanted: Sequence[str] | None, cache: str) -> tuple[Column, ...]:
-    """The columns that a declared ``element_spec`` means.
+def columns_of_spec(
+    element_spec: Any, wanted: Sequence[str] | None, cache: str, options: Options
+) -> tuple[Column, ...]:
+    """The columns that a declared ``element_spec`` means, with these options.
+
+    Where ``options`` ask for masks, ``x_mask`` beside ``x`` is no column but the mask of ``x``.
 
     Raises:
       InvalidArgumentError: It is not nested dicts of tensor specs below ``key`` and ``val``, or ``wanted`` names a
         column that it does not have.
       UnsupportedError: A dtype or shape that no readable type becomes.
     """
-    if not isinstance(element_spec, Mapping) or not element_spec or set(element_spec) - {"key", "val"}:
+    if (
+        not isinstance(element_spec, Mapping)
+        or not element_spec
+        or set(element_spec) - {"key", "val", "key_mask", "val_mask"}
+    ):
         raise InvalidArgumentError(
             f"element_spec={element_spec!r}: give a dict with 'key' and 'val', each a tf.TensorSpec or nested dicts "
             f"of them"
         )
-    columns = columns_of(_leaves((), element_spec))
+    columns = _with_masks(columns_of(_leaves((), element_spec)), options, cache)
     if wanted is None:
         return columns
     chosen = [
@@ -91,6 +104,26 @@ def columns_of_spec(element_spec: Any, wanted: Sequence[str] | None, cache: str)
         if not any(column.name == name or column.name.startswith(name + ".") for column in columns):
             raise InvalidArgumentError(f"element_spec for cache {cache!r} has no column {name!r}")
     return tuple(chosen)
+
+
+def _with_masks(columns: Sequence[Column], options: Options, cache: str) -> tuple[Column, ...]:
+    by_path = {column.path: column for column in columns}
+    masks = {}
+    asked = options.nulls == "mask" or (
+        isinstance(options.nulls, Mapping) and "mask" in options.nulls.values()
+    )
+    for column in columns if asked else ():
+        mask = by_path.get(mask_path(column.path))
+        if mask is not None and mask.dtype == "bool":
+            masks[mask.path] = column.path
+    own = {owner: by_path[path].is_array for path, owner in masks.items()}
+    plain = [
+        # A mask like the values has an entry for each item; without one the column's type decides.
+        replace(column, item_mask=own.get(column.path, column.is_array and column.dtype == "string"))
+        for column in columns
+        if column.path not in masks
+    ]
+    return options.apply(plain, cache)
 
 
 def _leaves(path: tuple[str, ...], spec: Any) -> Iterator[tuple[tuple[str, ...], str, bool, int | None]]:

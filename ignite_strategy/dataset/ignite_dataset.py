@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import tensorflow as tf
 
 from ignite_strategy.dataset import elements
+from ignite_strategy.dataset.columns import Column, Options
 from ignite_strategy.dataset.pages import Layout, Pages
-from ignite_strategy.dataset.schema import Column, discover, select
+from ignite_strategy.dataset.schema import declared_type, discover, select
 from ignite_strategy.dataset.source import Source, schema_endpoints
 from ignite_strategy.errors import InvalidArgumentError
 from ignite_strategy.settings import Timeouts, security_of
@@ -32,9 +34,10 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
     the assignment does not name is read whole. Where neither says anything, the dataset reads the addresses of the open
     :class:`ignite_strategy.IgniteClusterResolver`, else all partitions of ``localhost:10800``.
 
-    A NULL, and a type that this version does not read (dates, UUIDs, decimals, collections, ...), is an error that
-    names the field; ``columns=`` leaves such columns out. Iterators of this dataset cannot be checkpointed, and it
-    cannot be sent to a tf.data service. Auto-sharding is off: partitions are the shards.
+    Collections, object arrays and maps of scalars are vectors, those of objects a dict of vectors; a map is
+    ``{'keys': ..., 'values': ...}``. What cannot be a tensor (collections of collections, classes, ...) is an error
+    that names the field before anything is read; ``columns=`` leaves it out. Iterators of this dataset cannot be
+    checkpointed, and it cannot be sent to a tf.data service. Auto-sharding is off: partitions are the shards.
     """
 
     def __init__(
@@ -64,6 +67,11 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
         tls: bool | None = None,
         check_hostname: bool = True,
         verify: bool = True,
+        nulls: str | Mapping[str, str] = "error",
+        type: str | None = None,
+        decimal: str = "string",
+        enum: str = "ordinal",
+        timestamp: str = "ns",
     ) -> None:
         """Finds out what the rows look like; nothing is read before the dataset is iterated over.
 
@@ -98,6 +106,16 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
             ``certfile`` is given.
           check_hostname: False = the certificate need not be for the name or address that is connected to.
           verify: False = any certificate will do.
+          nulls: What becomes of a NULL, for all columns or as a dict of column -> policy (a name stands for everything
+            below it): ``"error"`` names key and field; ``"default"`` reads 0, False, "" or an empty array;
+            ``"mask"`` does too and adds a column ``x_mask`` beside ``x``, True where there is a value (for arrays
+            whose items can be NULL it has an entry for each item); ``"drop"`` leaves the row out.
+          type: Which type of values is read if the cache holds several: a class or type name, or ``"int"``,
+            ``"string"`` and so on. Other rows are left out.
+          decimal: ``"string"``, the exact digits, or ``"float64"``, rounded.
+          enum: ``"ordinal"``, int32, or ``"name"``, string.
+          timestamp: ``"ns"``, nanoseconds since 1970 for the years 1677 to 2262 (others are an error), or ``"ms"``,
+            milliseconds for any year.
 
         Raises:
           ConnectionFailedError: No Ignite node answers at that address.
@@ -140,6 +158,7 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
             security=security,
         )
         self._tensors = tensors
+        self._options = Options(nulls=nulls, type=type, decimal=decimal, enum=enum, timestamp=timestamp)
         self._columns, self._bytes_per_row = self._find_columns(
             columns, element_spec, schema_host, schema_port
         )
@@ -159,7 +178,8 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
         schema_port: int | None,
     ) -> tuple[tuple[Column, ...], float]:
         if element_spec is not None:
-            return elements.columns_of_spec(element_spec, columns, self._source.cache), 0.0
+            self._source = replace(self._source, value_type=declared_type(self._options.type))
+            return elements.columns_of_spec(element_spec, columns, self._source.cache, self._options), 0.0
         if self._tensors.keys() & {"host", "port"} and schema_host is None:
             raise InvalidArgumentError(
                 "host and port are tensors, whose values are not known yet: give element_spec= or schema_host="
@@ -171,7 +191,9 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
             timeouts=self._source.timeouts,
             security=self._source.security,
             env=self._source.env,
+            options=self._options,
         )
+        self._source = replace(self._source, value_type=schema.value_type)
         return select(schema, columns), schema.bytes_per_row
 
     def _build(self, layout: Layout) -> tf.data.Dataset:

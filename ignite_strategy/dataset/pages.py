@@ -10,10 +10,10 @@ import tensorflow as tf
 
 from ignite_strategy import library
 from ignite_strategy.dataset import source as sources
-from ignite_strategy.dataset.schema import Column
+from ignite_strategy.dataset.columns import Column, mask_path
 from ignite_strategy.dataset.source import Source
 
-__all__ = ["Layout", "Pages"]
+__all__ = ["Layout", "Pages", "Part"]
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,28 @@ class Layout:
         return self.code == sources.RAGGED and column.is_array and column.length is None
 
 
+@dataclass(frozen=True)
+class Part:
+    """One tensor of a page.
+
+    Attributes:
+      path: Where it is shown.
+      column: The column.
+      kind: ``values``, ``splits`` of a ragged column, or its ``mask``.
+      spec: What it looks like.
+    """
+
+    path: tuple[str, ...]
+    column: Column
+    kind: str
+    spec: tf.TensorSpec
+
+
 class Pages(tf.data.Dataset):  # type: ignore[misc]
-    """Elements are flat tuples: per column its values, and for a ragged one its row splits too."""
+    """Elements are flat tuples: per column its values, for a ragged one its row splits, and a mask if it has one.
+
+    They come in the order of their paths, that is of ``tf.nest.flatten``.
+    """
 
     def __init__(
         self,
@@ -57,7 +77,11 @@ class Pages(tf.data.Dataset):  # type: ignore[misc]
     ) -> None:
         self.columns = tuple(columns)
         self.layout = layout
-        self._spec = tuple(spec for column in columns for spec in self._specs(column))
+        parts = [part for column in columns for part in self._parts(column)]
+        # Native code gives them column by column; a mask need not follow its column in the order of paths.
+        order = sorted(range(len(parts)), key=lambda at: parts[at].path)
+        self.parts = tuple(parts[at] for at in order)
+        self._spec = tuple(part.spec for part in self.parts)
         config = source.config(
             columns,
             layout.code,
@@ -72,7 +96,7 @@ class Pages(tf.data.Dataset):  # type: ignore[misc]
             tf.reshape(tf.cast(tensors.get("part", tf.constant([], tf.int32)), tf.int32), [-1]),
         ]
         # Kept: a function is gone from the runtime with the last Python reference to it.
-        self._functions = _functions([spec.dtype for spec in self._spec], [spec.shape for spec in self._spec])
+        self._functions = _functions([part.spec for part in parts], order)
         init, advance, finalize = self._functions
         super().__init__(
             tf.raw_ops.GeneratorDataset(
@@ -87,13 +111,18 @@ class Pages(tf.data.Dataset):  # type: ignore[misc]
             )
         )
 
-    def _specs(self, column: Column) -> list[tf.TensorSpec]:
-        dtype = tf.as_dtype(column.dtype)
+    def _parts(self, column: Column) -> list[Part]:
         rows = self.layout.rows if self.layout.batched and self.layout.drop_remainder else None
-        if self.layout.is_ragged(column):
+        ragged = self.layout.is_ragged(column)
+        shape = [None] if ragged else [rows, column.length] if column.is_array else [rows]
+        parts = [Part(column.path, column, "values", tf.TensorSpec(shape, tf.as_dtype(column.dtype)))]
+        if ragged:
             splits = None if rows is None else rows + 1
-            return [tf.TensorSpec([None], dtype), tf.TensorSpec([splits], tf.int64)]
-        return [tf.TensorSpec([rows, column.length] if column.is_array else [rows], dtype)]
+            parts.append(Part(column.path, column, "splits", tf.TensorSpec([splits], tf.int64)))
+        if column.masked:
+            shape = shape if column.item_mask else [rows]
+            parts.append(Part(mask_path(column.path), column, "mask", tf.TensorSpec(shape, tf.bool)))
+        return parts
 
     @property
     def element_spec(self) -> tuple[tf.TensorSpec, ...]:
@@ -104,7 +133,7 @@ class Pages(tf.data.Dataset):  # type: ignore[misc]
         return []
 
 
-def _functions(dtypes: Sequence[tf.DType], shapes: Sequence[tf.TensorShape]) -> tuple[Any, Any, Any]:
+def _functions(specs: Sequence[tf.TensorSpec], order: Sequence[int]) -> tuple[Any, Any, Any]:
     ops = library.ops()
 
     def init(config: tf.Tensor, host: tf.Tensor, port: tf.Tensor, partitions: tf.Tensor) -> tf.Tensor:
@@ -121,10 +150,10 @@ def _functions(dtypes: Sequence[tf.DType], shapes: Sequence[tf.TensorShape]) -> 
         # Short waits in a loop: a kernel that blocks cannot be cancelled, a function between two kernels can.
         ready = tf.while_loop(tf.logical_not, lambda _: (wait(handle),), (wait(handle),))
         with tf.control_dependencies(tf.nest.flatten(ready)):
-            columns = ops.ignite_strategy_next(handle, Tcolumns=list(dtypes))
-        for column, shape in zip(columns, shapes):
-            column.set_shape(shape)
-        return list(columns)
+            columns = ops.ignite_strategy_next(handle, Tcolumns=[spec.dtype for spec in specs])
+        for column, spec in zip(columns, specs):
+            column.set_shape(spec.shape)
+        return [columns[at] for at in order]
 
     def finalize(handle: tf.Tensor) -> tf.Tensor:
         closed = ops.ignite_strategy_close(handle)

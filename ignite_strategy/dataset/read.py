@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ignite_strategy import _core
-from ignite_strategy.dataset.schema import Column, discover, select
+from ignite_strategy.dataset.columns import Column, Options
+from ignite_strategy.dataset.schema import discover, select
 from ignite_strategy.dataset.source import RAGGED, Source, schema_endpoints
 from ignite_strategy.settings import Security, Timeouts
 
@@ -29,6 +31,11 @@ def read(
     timeouts: Timeouts | None = None,
     addresses: str | Sequence[str] | None = None,
     security: Security | None = None,
+    nulls: str | Mapping[str, str] = "error",
+    type: str | None = None,
+    decimal: str = "string",
+    enum: str = "ordinal",
+    timestamp: str = "ns",
 ) -> dict[str, Any]:
     """Reads a whole cache, or some partitions of it, into memory.
 
@@ -44,13 +51,20 @@ def read(
       timeouts: Limits on waiting.
       addresses: Several nodes instead of ``host`` and ``port``, tried in order.
       security: TLS, user and password; by default an open resolver's, and the environment's.
+      nulls: What becomes of a NULL; this and the following as in :class:`ignite_strategy.IgniteDataset`.
+      type: Which type of values is read.
+      decimal: ``"string"`` or ``"float64"``.
+      enum: ``"ordinal"`` or ``"name"``.
+      timestamp: ``"ns"`` or ``"ms"``.
 
     Returns:
-      Column name -> array with one item per row. Strings are ``bytes``, arrays are arrays in an object array.
+      Column name -> array with one item per row. Strings are ``bytes``, arrays are arrays in an object array (arrays of
+      strings lists of ``bytes``). The mask of column ``x`` is ``x_mask``.
 
     Raises:
       IgniteStrategyError: See :class:`ignite_strategy.IgniteDataset`.
     """
+    options = Options(nulls=nulls, type=type, decimal=decimal, enum=enum, timestamp=timestamp)
     source = Source.of(
         cache_name,
         host,
@@ -71,13 +85,21 @@ def read(
         timeouts=source.timeouts,
         security=source.security,
         env=source.env,
+        options=options,
     )
+    source = replace(source, value_type=schema.value_type)
     wanted = select(schema, columns)
     parts: list[list[Any]] = [[] for _ in wanted]
     for batch in batches(source.config(wanted, RAGGED, schema.bytes_per_row)):
         for part, column in zip(parts, batch):
             part.append(column)
-    return {column.name: _join(column, part) for column, part in zip(wanted, parts)}
+    joined: dict[str, Any] = {}
+    for column, part in zip(wanted, parts):
+        if column.masked:
+            joined[column.mask_name] = _join_masks(column, part)
+            part = [batch["values"] for batch in part]
+        joined[column.name] = _join(column, part)
+    return joined
 
 
 def batches(config: bytes) -> Iterator[list[Any]]:
@@ -87,14 +109,30 @@ def batches(config: bytes) -> Iterator[list[Any]]:
             yield batch
 
 
-def _join(column: Column, parts: list[Any]) -> np.ndarray[Any, Any]:
-    if column.is_array:
-        rows = [row for values, splits in parts for row in np.split(values, splits[1:-1])]
-    elif column.dtype == "string":
-        rows = [text for part in parts for text in part]
-    else:
-        return np.concatenate(parts) if parts else np.empty(0, column.dtype)
-    joined = np.empty(len(rows), object)
-    for at, row in enumerate(rows):
+def _join_masks(column: Column, parts: list[Any]) -> np.ndarray[Any, Any]:
+    masks = [batch["mask"] for batch in parts]
+    if not (column.is_array and column.item_mask):
+        return np.concatenate(masks) if masks else np.empty(0, bool)
+    return _objects(
+        row for mask, batch in zip(masks, parts) for row in np.split(mask, batch["values"][1][1:-1])
+    )
+
+
+def _objects(rows: Iterable[Any]) -> np.ndarray[Any, Any]:
+    items = list(rows)
+    joined = np.empty(len(items), object)
+    for at, row in enumerate(items):
         joined[at] = row
     return joined
+
+
+def _join(column: Column, parts: list[Any]) -> np.ndarray[Any, Any]:
+    if column.is_array and column.dtype == "string":
+        return _objects(
+            values[first:last] for values, splits in parts for first, last in zip(splits, splits[1:])
+        )
+    if column.is_array:
+        return _objects(row for values, splits in parts for row in np.split(values, splits[1:-1]))
+    if column.dtype == "string":
+        return _objects(text for part in parts for text in part)
+    return np.concatenate(parts) if parts else np.empty(0, column.dtype)

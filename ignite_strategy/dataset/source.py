@@ -61,6 +61,7 @@ class Source:
       page_size: Rows of a page, 0 = follows the bytes per row.
       timeouts: Limits on waiting.
       security: TLS, user and password.
+      value_type: Which type of values is read: see :class:`ignite_strategy.dataset.schema.Schema`.
     """
 
     cache: str
@@ -72,6 +73,7 @@ class Source:
     page_size: int = 0
     timeouts: Timeouts = dataclasses.field(default_factory=Timeouts)
     security: Security = PLAIN
+    value_type: tuple[int, int, bool] | None = None
 
     @staticmethod
     def of(
@@ -152,6 +154,7 @@ class Source:
             connect_timeout=self.timeouts.connect,
             request_timeout=self.timeouts.request,
             security=self.security.native(),
+            value_type=self.value_type,
         )
 
 

@@ -163,7 +163,7 @@ void BatchBuilder::AppendArray(std::size_t i, const Slot& slot) {
 }
 
 void BatchBuilder::AppendMask(std::size_t i, const Slot& slot) {
-  const std::size_t count = specs_[i].nullable_items() ? Items(i, slot) : 1;
+  const std::size_t count = specs_[i].item_mask ? Items(i, slot) : 1;
   std::uint8_t* to = columns_[i].mask.Extend(count);
   if (count == 0) return;
   if (slot.data != nullptr && slot.mask != nullptr) {
@@ -184,9 +184,8 @@ std::vector<Column> BatchBuilder::Finish() {
       column.shape = {static_cast<std::int64_t>(rows_)};
     }
     if (column.masked) {
-      column.mask_shape = specs_[i].nullable_items()
-                              ? column.shape
-                              : std::vector<std::int64_t>{static_cast<std::int64_t>(rows_)};
+      column.mask_shape =
+          specs_[i].item_mask ? column.shape : std::vector<std::int64_t>{static_cast<std::int64_t>(rows_)};
     }
   }
   rows_ = 0;

@@ -40,6 +40,8 @@ struct ColumnSpec {
   bool map = false;       // it is a map, and the next part of the path is "keys" or "values"
   bool declared = false;  // by an element_spec: any type with this dtype and shape will do
   NullPolicy nulls = NullPolicy::kError;
+  // A mask has an entry for each item of an array, which can be NULL one by one, and not one for each row.
+  bool item_mask = false;
   Forms forms;
 
   std::string Name() const;  // "val.metadata.label"
@@ -48,8 +50,6 @@ struct ColumnSpec {
   bool is_array() const { return repeated != 0 || type().support == Support::kArray; }
   bool ragged() const { return is_array() && length < 0 && layout == ArrayLayout::kRagged; }
   bool masked() const { return nulls == NullPolicy::kMask; }
-  // Items can be NULL one by one, so that a mask has an entry for each of them.
-  bool nullable_items() const { return is_array() && (repeated != 0 || type().layout != Layout::kPacked); }
 };
 
 // Memory aligned as TensorFlow wants it, so that tensors take it over instead of copying it.

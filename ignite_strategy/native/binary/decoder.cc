@@ -59,7 +59,7 @@ std::string DescribeKey(Reader key) {
 RowDecoder::RowDecoder(const std::vector<ColumnSpec>& specs, TypeCache* types, std::string where,
                        const ValueType& value_type)
     : specs_(specs),
-      root_(MakeWanted(specs)),
+      wanted_(MakeWanted(specs)),
       types_(types),
       where_(std::move(where)),
       value_type_(value_type),
@@ -75,12 +75,12 @@ bool RowDecoder::Locate(Reader& reader, std::vector<Slot>& slots) {
       part = name;
       begin_ = reader.at();
       end_ = begin_ + reader.left();
-      if (*name == 'v' && value_type_.type_code != 0 && !IsWantedType(reader)) {
+      if (*name == 'v' && value_type_.skip_others && !IsWantedType(reader)) {
         SkipValue(reader);
         null_error_.reset();
         return false;
       }
-      const Wanted* node = root_->Child(name);
+      const Wanted* node = wanted_.root->Child(name);
       if (node == nullptr) {
         SkipValue(reader);
       } else {
@@ -107,28 +107,25 @@ Arena RowDecoder::TakeTexts() { return std::exchange(texts_, Arena()); }
 bool RowDecoder::IsWantedType(Reader value) {
   if (value.left() == 0) throw Error(Code::kDataLoss, "the page ends before the value");
   const std::uint8_t type_code = *value.at();
-  std::string found = WithArticle(type_code);
-  if (Family(type_code) == code::kObject) {
-    const ObjectView object =
-        type_code == code::kObject ? ObjectView::Read(value) : ObjectView::ReadWrapped(value);
-    if (value_type_.type_code == code::kObject && object.type_id() == value_type_.type_id) return true;
-    if (value_type_.skip_others) return false;
-    const TypeMetadata* type = types_->Get(object.type_id());
-    found =
-        "an object of type " + (type == nullptr ? std::to_string(object.type_id()) : "'" + type->name + "'");
-  } else if (Family(type_code) == Family(value_type_.type_code)) {
-    return true;
-  } else if (value_type_.skip_others) {
-    return false;
+  if (Family(type_code) != Family(value_type_.type_code)) return false;
+  if (Family(type_code) != code::kObject) return true;
+  const ObjectView object =
+      type_code == code::kObject ? ObjectView::Read(value) : ObjectView::ReadWrapped(value);
+  return object.type_id() == value_type_.type_id;
+}
+
+// Values of several types, where discovery met one, are an error.
+void RowDecoder::CheckType(const ObjectView& object, const Wanted& node) {
+  if (value_type_.type_code != code::kObject || object.type_id() == value_type_.type_id) return;
+  if (node.path != "val") return;
+  std::string names[2];
+  const std::int32_t ids[2] = {object.type_id(), value_type_.type_id};
+  for (int i = 0; i < 2; ++i) {
+    const TypeMetadata* type = types_->Get(ids[i]);
+    names[i] = type == nullptr ? std::to_string(ids[i]) : "'" + type->name + "'";
   }
-  std::string want = WithArticle(value_type_.type_code);
-  if (value_type_.type_code == code::kObject) {
-    const TypeMetadata* type = types_->Get(value_type_.type_id);
-    want =
-        "objects of type " + (type == nullptr ? std::to_string(value_type_.type_id) : "'" + type->name + "'");
-  }
-  throw Error(Code::kInvalidArgument, "the value is " + found + ", where only " + want +
-                                          " were found before; say with type= which one is read");
+  throw Error(Code::kInvalidArgument, "the value is an object of type " + names[0] + ", where only " +
+                                          names[1] + " was found before; say with type= which one is read");
 }
 
 void RowDecoder::LocateValue(Reader& reader, const Wanted& node, std::vector<Slot>& slots) {
@@ -179,6 +176,10 @@ void RowDecoder::LocateOther(Reader& reader, std::uint8_t type_code, const Wante
       if (type_code != code::kMap) Contradiction(type_code, node);
       return LocateMap(reader, node, slots);
     case Wanted::Kind::kObject:
+      if (node.as_map != nullptr && type_code == code::kMap) return LocateMap(reader, *node.as_map, slots);
+      if (node.as_objects != nullptr && Family(type_code) == code::kCollection) {
+        return LocateArray(reader, type_code, *node.as_objects, slots);
+      }
       Contradiction(type_code, node);
   }
 }
@@ -229,6 +230,7 @@ void RowDecoder::LocateObject(const ObjectView& object, const Wanted& node, std:
 }
 
 const Wanted::Positions& RowDecoder::Resolve(const ObjectView& object, Wanted& node) {
+  CheckType(object, node);
   const std::pair<std::int32_t, std::int32_t> schema{object.type_id(), object.schema_id()};
   if (object.compact()) {
     const auto found = node.known.find(schema);

@@ -75,6 +75,7 @@ class RowDecoder {
   };
 
   bool IsWantedType(Reader value);
+  void CheckType(const ObjectView& object, const Wanted& node);
   void LocateValue(Reader& reader, const Wanted& node, std::vector<Slot>& slots);
   void LocateOther(Reader& reader, std::uint8_t type_code, const Wanted& node, std::vector<Slot>& slots);
   // The value that the reference at `reader` stands for.
@@ -98,7 +99,7 @@ class RowDecoder {
   [[noreturn]] void Contradiction(std::uint8_t type_code, const Wanted& node) const;
 
   const std::vector<ColumnSpec>& specs_;
-  std::unique_ptr<Wanted> root_;
+  WantedTree wanted_;
   TypeCache* types_;
   std::string where_;
   ValueType value_type_;

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "native/binary/metadata.h"
 #include "native/binary/object.h"
@@ -15,13 +16,17 @@ namespace ignite_strategy {
 
 // All values met in one place of the rows.
 struct Description {
-  std::set<std::uint8_t> type_codes;  // of values that are not NULL; wrapped objects count as objects
+  std::set<std::uint8_t> type_codes;  // of values that are not NULL, each by its Family
   std::int64_t values = 0;            // not NULL
   std::int64_t nulls = 0;
   std::uint8_t declared = 0;    // the code that the type's metadata names; 0 = none
   std::set<std::string> types;  // names of the objects' types
   std::map<std::string, Description> fields;
+  // "items" of collections and object arrays, "keys" and "values" of maps.
+  std::map<std::string, Description> parts;
   bool unnamed_fields = false;  // fields whose names nobody knows
+  bool opaque = false;          // a Java-serialized object of another class than java.sql.Date
+  bool cyclic = false;          // an object that contains itself
 };
 
 class Describer {
@@ -31,13 +36,21 @@ class Describer {
   void AddRow(Reader& reader);
 
   Description key;
-  Description val;
+  Description val;                              // values that are no objects
+  std::map<std::int32_t, Description> objects;  // values that are, by their types' ids
 
  private:
   void Add(Reader& reader, Description& description, int depth);
+  void AddItems(Reader& reader, std::uint8_t type_code, Description& description, int depth);
+  void AddReferred(Reader& reader, Description& description, int depth);
   void AddObject(const ObjectView& object, Description& description, int depth);
 
   TypeCache* types_;
+  // The bytes within which references point, and the objects around the value at hand.
+  const std::uint8_t* begin_ = nullptr;
+  const std::uint8_t* end_ = nullptr;
+  std::vector<const std::uint8_t*> around_;
+  std::size_t referred_bytes_ = 0;
 };
 
 }  // namespace ignite_strategy

@@ -73,6 +73,34 @@ void AddColumn(Wanted* root, const ColumnSpec& spec, int index) {
   }
 }
 
+// The same columns as those of `node`, `depth` parts down their paths, if it is a collection of objects or a
+// map. Null if it cannot be one.
+std::unique_ptr<Wanted> Alternative(const std::vector<ColumnSpec>& specs, const Wanted& node,
+                                    std::size_t depth, bool map, WantedTree* tree) {
+  Wanted root;
+  for (const int column : node.columns) {
+    auto spec = std::make_unique<ColumnSpec>(specs[static_cast<std::size_t>(column)]);
+    if (!spec->declared || spec->repeated != 0 || spec->type().item == 0) return nullptr;
+    if (map && spec->path[depth] != "keys" && spec->path[depth] != "values") return nullptr;
+    spec->type_code = spec->type().item;
+    spec->repeated = static_cast<std::uint8_t>(depth);
+    spec->map = map;
+    AddColumn(&root, *spec, column);
+    tree->specs.push_back(std::move(spec));
+  }
+  Wanted* parent = &root;
+  for (std::size_t i = 1; i < depth; ++i) parent = parent->children.front().get();
+  return std::move(parent->children.front());
+}
+
+void AddAlternatives(const std::vector<ColumnSpec>& specs, Wanted* node, std::size_t depth,
+                     WantedTree* tree) {
+  if (node->kind != Wanted::Kind::kObject) return;
+  node->as_objects = Alternative(specs, *node, depth, false, tree);
+  node->as_map = Alternative(specs, *node, depth, true, tree);
+  for (const auto& child : node->children) AddAlternatives(specs, child.get(), depth + 1, tree);
+}
+
 }  // namespace
 
 bool Wanted::Takes(std::uint8_t item_code) const {
@@ -101,15 +129,18 @@ std::string Wanted::Expected() const {
                                  : WithArticle(type_code);
 }
 
-std::unique_ptr<Wanted> MakeWanted(const std::vector<ColumnSpec>& specs) {
-  auto root = std::make_unique<Wanted>();
-  for (std::size_t i = 0; i < specs.size(); ++i) AddColumn(root.get(), specs[i], static_cast<int>(i));
+WantedTree MakeWanted(const std::vector<ColumnSpec>& specs) {
+  WantedTree tree;
+  tree.root = std::make_unique<Wanted>();
+  Wanted* root = tree.root.get();
+  for (std::size_t i = 0; i < specs.size(); ++i) AddColumn(root, specs[i], static_cast<int>(i));
   for (const auto& child : root->children) {
     if (child->name != "key" && child->name != "val") {
       throw Error(Code::kInvalidArgument, "column '" + child->path + "' begins with neither key nor val");
     }
   }
-  return root;
+  for (const auto& child : root->children) AddAlternatives(specs, child.get(), 1, &tree);
+  return tree;
 }
 
 }  // namespace ignite_strategy

@@ -43,6 +43,11 @@ struct Wanted {
   std::size_t plain_size = 0;
   bool plain_text = false;  // a string that lies in the row as it is
 
+  // An element_spec does not tell an object with arrays from a collection of objects, or from a map: if it
+  // may be either of them, how the same columns are then found.
+  std::unique_ptr<Wanted> as_objects;
+  std::unique_ptr<Wanted> as_map;
+
   // For each child the index of its value in objects of one type and schema.
   using Positions = std::vector<int>;
   std::map<std::pair<std::int32_t, std::int32_t>, Positions> known;
@@ -62,8 +67,14 @@ struct Wanted {
   std::string Expected() const;
 };
 
+// The tree of some columns, and the specs that only it knows.
+struct WantedTree {
+  std::unique_ptr<Wanted> root;
+  std::vector<std::unique_ptr<ColumnSpec>> specs;
+};
+
 // Throws Error(kInvalidArgument) for columns that contradict each other. `specs` must outlive the tree.
-std::unique_ptr<Wanted> MakeWanted(const std::vector<ColumnSpec>& specs);
+WantedTree MakeWanted(const std::vector<ColumnSpec>& specs);
 
 }  // namespace ignite_strategy
 

@@ -64,6 +64,8 @@ void SetOptions(const nb::dict& options, ColumnSpec* spec) {
       spec->declared = nb::cast<bool>(value);
     } else if (option == "nulls") {
       spec->nulls = ToEnum<NullPolicy>(value, NullPolicy::kDrop);
+    } else if (option == "item_mask") {
+      spec->item_mask = nb::cast<bool>(value);
     } else if (option == "decimal_float64") {
       spec->forms.decimal_float64 = nb::cast<bool>(value);
     } else if (option == "enum_name") {
@@ -260,7 +262,12 @@ nb::dict ToPython(const Description& description) {
   result["declared"] = description.declared;
   result["types"] = description.types;
   result["fields"] = fields;
+  nb::dict parts;
+  for (const auto& [name, part] : description.parts) parts[nb::str(name.c_str())] = ToPython(part);
+  result["parts"] = parts;
   result["unnamed_fields"] = description.unnamed_fields;
+  result["opaque"] = description.opaque;
+  result["cyclic"] = description.cyclic;
   return result;
 }
 
@@ -281,11 +288,13 @@ nb::dict ToPython(const QueryEntity& entity) {
   result["key_field"] = entity.key_field;
   result["value_field"] = entity.value_field;
   result["fields"] = fields;
+  result["aliases"] = entity.aliases;
   return result;
 }
 
 nb::dict PythonDiscover(const std::string& host, std::uint16_t port, const std::string& cache, bool local,
-                        double connect_timeout, double request_timeout, const nb::bytes& security, bool env) {
+                        const std::string& type_name, bool everywhere, double connect_timeout,
+                        double request_timeout, const nb::bytes& security, bool env) {
   const Timeouts timeouts{Seconds(connect_timeout, "connect_timeout"),
                           Seconds(request_timeout, "request_timeout")};
   const Endpoint endpoint{host, port, ResolveSecurity(security, env ? kDatasetPrefixes : kNoPrefixes)};
@@ -293,7 +302,7 @@ nb::dict PythonDiscover(const std::string& host, std::uint16_t port, const std::
   {
     const Wait wait = PythonWait();
     const WithoutPython unlocked;
-    facts = Discover(endpoint, timeouts, cache, local, wait);
+    facts = Discover(endpoint, timeouts, cache, local, type_name, everywhere, wait);
   }
   nb::list entities;
   for (const QueryEntity& entity : facts.entities) entities.append(ToPython(entity));
@@ -307,6 +316,14 @@ nb::dict PythonDiscover(const std::string& host, std::uint16_t port, const std::
   result["bytes"] = facts.sample.bytes;
   result["key"] = ToPython(facts.sample.key);
   result["val"] = ToPython(facts.sample.val);
+  nb::dict objects;
+  for (const auto& [type_id, object] : facts.sample.objects) objects[nb::int_(type_id)] = ToPython(object);
+  result["objects"] = objects;
+  nb::list columns;
+  for (const TableColumn& column : facts.columns) {
+    columns.append(nb::make_tuple(column.value_type, column.name, column.java_type));
+  }
+  result["columns"] = columns;
   return result;
 }
 
@@ -347,6 +364,16 @@ void BindScan(nb::module_& module) {
       "type_table", &TypeTable,
       "Ignite's type codes: code -> (name, dtype, scalar|array|sequence|map|object|unsupported, Java class, "
       "code of an array's items).");
+  module.def(
+      "dtype_of",
+      [](std::uint8_t type_code, bool decimal_float64, bool enum_name) {
+        Forms forms;
+        forms.decimal_float64 = decimal_float64;
+        forms.enum_name = enum_name;
+        return DTypeName(DTypeOf(type_code, forms));
+      },
+      nb::arg("code"), nb::arg("decimal_float64"), nb::arg("enum_name"),
+      "The dtype of a scalar's value or of an array's items.");
   module.def("scan_config", &MakeConfig, nb::arg("cache"), nb::arg("endpoints"), nb::arg("columns"),
              nb::kw_only(), nb::arg("local") = false, nb::arg("env") = true,
              nb::arg("partitions") = nb::none(), nb::arg("intersect") = false, nb::arg("page_size") = 0,
@@ -355,7 +382,8 @@ void BindScan(nb::module_& module) {
              nb::arg("value_type") = nb::none(), nb::arg("security") = nb::bytes("", 0),
              "The description of a pass that the dataset op and Scan take.");
   module.def("discover", &PythonDiscover, nb::arg("host"), nb::arg("port"), nb::arg("cache"), nb::kw_only(),
-             nb::arg("local") = false, nb::arg("connect_timeout") = 5.0, nb::arg("request_timeout") = 30.0,
+             nb::arg("local") = false, nb::arg("type") = "", nb::arg("everywhere") = false,
+             nb::arg("connect_timeout") = 5.0, nb::arg("request_timeout") = 30.0,
              nb::arg("security") = nb::bytes("", 0), nb::arg("env") = true,
              "What the server knows about the types in a cache, and what a sample of its rows looks like.");
   module.def("decode_rows", &DecodeRows, nb::arg("rows"), nb::arg("count"), nb::arg("columns"),

@@ -24,7 +24,8 @@ void PutColumn(Writer& writer, const ColumnSpec& column) {
   for (const std::string& part : column.path) PutText(writer, part);
   writer.Put(column.type_code).Put(column.length).Put(static_cast<std::uint8_t>(column.layout));
   writer.Put(column.repeated).PutBool(column.map).PutBool(column.declared);
-  writer.Put(static_cast<std::uint8_t>(column.nulls)).PutBool(column.forms.decimal_float64);
+  writer.Put(static_cast<std::uint8_t>(column.nulls)).PutBool(column.item_mask);
+  writer.PutBool(column.forms.decimal_float64);
   writer.PutBool(column.forms.enum_name).PutBool(column.forms.timestamp_millis);
 }
 
@@ -39,6 +40,7 @@ ColumnSpec GetColumn(Reader& reader) {
   column.map = reader.GetBool();
   column.declared = reader.GetBool();
   column.nulls = static_cast<NullPolicy>(reader.Get<std::uint8_t>());
+  column.item_mask = reader.GetBool();
   column.forms.decimal_float64 = reader.GetBool();
   column.forms.enum_name = reader.GetBool();
   column.forms.timestamp_millis = reader.GetBool();
@@ -71,7 +73,7 @@ ScanConfig ParseBody(Reader& reader) {
   config.timeouts.connect = Millis(reader.Get<std::int64_t>());
   config.timeouts.request = Millis(reader.Get<std::int64_t>());
   config.security = SecuritySettings::Parse(GetText(reader));
-  const std::size_t columns = reader.Count(21);
+  const std::size_t columns = reader.Count(22);
   for (std::size_t i = 0; i < columns; ++i) config.columns.push_back(GetColumn(reader));
   config.value_type.type_code = reader.Get<std::uint8_t>();
   config.value_type.type_id = reader.Get<std::int32_t>();

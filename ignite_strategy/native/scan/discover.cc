@@ -1,6 +1,7 @@
 #include "native/scan/discover.h"
 
 #include <algorithm>
+#include <set>
 
 #include "native/binary/types.h"
 #include "native/scan/cursor.h"
@@ -10,6 +11,7 @@
 namespace ignite_strategy {
 namespace {
 
+constexpr std::int16_t kResourceClose = 0, kQuerySqlFields = 2004;
 constexpr std::int16_t kCacheGetNames = 1050, kCacheGetConfiguration = 1055, kCacheNodePartitions = 1100;
 constexpr std::int32_t kCacheDoesNotExist = 1000;
 // Partitions that the sample looks into, beside the start of the whole cache.
@@ -40,7 +42,10 @@ QueryEntity ParseQueryEntity(Reader& reader, const Version& version) {
     entity.fields.push_back(std::move(field));
   }
   const std::size_t aliases = reader.Count(2);
-  for (std::size_t i = 0; i < aliases; ++i) SkipTexts(reader, 2);
+  for (std::size_t i = 0; i < aliases; ++i) {
+    const std::string field = Text(reader);
+    entity.aliases[field] = Text(reader);
+  }
   const std::size_t indexes = reader.Count(10);
   for (std::size_t i = 0; i < indexes; ++i) {
     reader.TypedString();  // name
@@ -88,6 +93,40 @@ std::vector<QueryEntity> Entities(Connection& connection, const std::string& cac
   }
 }
 
+// What SQL's system views say of the cache's tables. Nothing where there is no SQL, or none that has them.
+std::vector<TableColumn> Columns(Connection& connection, const std::string& cache, const Wait& wait) {
+  constexpr std::int32_t kPage = 4096;
+  const std::string doing = "asking for the columns of cache '" + cache + "'";
+  Writer request;
+  request.Put<std::int32_t>(0).Put<std::uint8_t>(0).PutTypedString("PUBLIC").Put(kPage).Put<std::int32_t>(-1);
+  request.PutTypedString(
+      "SELECT t.VALUE_TYPE_NAME, c.COLUMN_NAME, c.TYPE FROM SYS.TABLES t JOIN SYS.TABLE_COLUMNS c ON "
+      "c.SCHEMA_NAME = t.SCHEMA_NAME AND c.TABLE_NAME = t.TABLE_NAME WHERE t.CACHE_NAME = ? AND "
+      "c.COLUMN_NAME NOT IN ('_KEY', '_VAL')");
+  request.Put<std::int32_t>(1).PutTypedString(cache).Put<std::uint8_t>(1);
+  // distributed joins, local, replicated only, join order, collocated, lazy, timeout, names
+  for (int i = 0; i < 6; ++i) request.PutBool(false);
+  request.Put<std::int64_t>(0).PutBool(false);
+  Response response;
+  try {
+    response = connection.Call(kQuerySqlFields, request, doing, wait);
+  } catch (const Error& error) {
+    if (error.server_status() == 0) throw;
+    return {};
+  }
+  Reader reader = response.payload();
+  const auto cursor = reader.Get<std::int64_t>();
+  if (reader.Get<std::int32_t>() != 3) return {};
+  std::vector<TableColumn> columns(reader.Count(3));
+  for (TableColumn& column : columns) {
+    column.value_type = Text(reader);
+    column.name = Text(reader);
+    column.java_type = Text(reader);
+  }
+  if (reader.GetBool()) connection.Call(kResourceClose, Writer().Put(cursor), "closing a cursor", wait);
+  return columns;
+}
+
 std::int32_t PartitionCount(Connection& connection, const std::string& cache, const Wait& wait) {
   const std::string doing = "asking for the partitions of cache '" + cache + "'";
   const Response response = connection.Call(kCacheNodePartitions, CachePrefix(cache), doing, wait);
@@ -104,10 +143,10 @@ std::int32_t PartitionCount(Connection& connection, const std::string& cache, co
   return last + 1;
 }
 
-// The whole cache first, then some partitions from all over the range.
-std::vector<std::int32_t> Looks(std::int32_t partitions) {
+// The whole cache first, then partitions from all over the range: some, or everyone.
+std::vector<std::int32_t> Looks(std::int32_t partitions, bool everywhere) {
   std::vector<std::int32_t> looks{-1};
-  const std::int32_t count = std::min(partitions, kSampledPartitions);
+  const std::int32_t count = everywhere ? partitions : std::min(partitions, kSampledPartitions);
   for (std::int32_t i = 0; i < count; ++i) {
     looks.push_back(static_cast<std::int32_t>(static_cast<std::int64_t>(i) * partitions / count));
   }
@@ -137,20 +176,27 @@ std::vector<QueryEntity> ParseQueryEntities(Reader& reader, const Version& versi
 }
 
 CacheFacts Discover(const Endpoint& endpoint, const Timeouts& timeouts, const std::string& cache, bool local,
-                    const Wait& wait) {
+                    const std::string& type, bool everywhere, const Wait& wait) {
   CacheFacts facts;
   {
     const Lease lease = Pool::Process().Acquire(endpoint, timeouts, wait);
     facts.entities = Entities(*lease, cache, wait);
+    if (!facts.entities.empty()) facts.columns = Columns(*lease, cache, wait);
     facts.partitions = PartitionCount(*lease, cache, wait);
   }
+  std::set<std::string> names;
+  if (!type.empty()) names.insert(type);
   for (const QueryEntity& entity : facts.entities) {
-    for (const std::string& name : {entity.key_type, entity.value_type}) {
-      const auto type = FetchType(endpoint, timeouts, JavaLowerHash(name), wait);
-      if (type) facts.types[name] = *type;
-    }
+    names.insert(entity.key_type);
+    names.insert(entity.value_type);
   }
-  facts.sample = TakeSample(endpoint, timeouts, cache, local, Looks(facts.partitions), wait);
+  for (const std::string& name : names) {
+    const auto found = FetchType(endpoint, timeouts, JavaLowerHash(name), wait);
+    if (found) facts.types[name] = *found;
+  }
+  // A node that is asked for what it holds itself refuses the partitions of others.
+  const std::int32_t partitions = local ? 0 : facts.partitions;
+  facts.sample = TakeSample(endpoint, timeouts, cache, local, Looks(partitions, everywhere), wait);
   return facts;
 }
 

@@ -12,6 +12,8 @@ namespace {
 // The first look takes few rows, because a row may have megabytes; later ones what fits into kLookBytes.
 constexpr std::int32_t kFirstRows = 4, kMaxRows = 256;
 constexpr std::int64_t kLookBytes = 256 << 10;
+// All looks together: more rows per look where there are few partitions.
+constexpr std::int64_t kSampleBytes = 4 << 20;
 constexpr Millis kCloseLimit{5000};
 
 class Look {
@@ -53,12 +55,15 @@ Sample TakeSample(const Endpoint& endpoint, const Timeouts& timeouts, const std:
     Lease lease = Pool::Process().Acquire(endpoint, timeouts, wait);
     Look(&lease, &describer, &sample).At({cache, partition, local, rows}, wait);
     if (sample.rows > 0) {
-      const std::int64_t fits = kLookBytes / std::max<std::int64_t>(sample.bytes / sample.rows, 1);
+      const auto looks = static_cast<std::int64_t>(partitions.size());
+      const std::int64_t budget = std::min(kLookBytes, kSampleBytes / looks);
+      const std::int64_t fits = budget / std::max<std::int64_t>(sample.bytes / sample.rows, 1);
       rows = static_cast<std::int32_t>(std::clamp<std::int64_t>(fits, 1, kMaxRows));
     }
   }
   sample.key = std::move(describer.key);
   sample.val = std::move(describer.val);
+  sample.objects = std::move(describer.objects);
   return sample;
 }
 

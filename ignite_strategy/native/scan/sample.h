@@ -3,6 +3,7 @@
 #define IGNITE_STRATEGY_NATIVE_SCAN_SAMPLE_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@ namespace ignite_strategy {
 
 struct Sample {
   Description key;
-  Description val;
+  Description val;                              // values that are no objects
+  std::map<std::int32_t, Description> objects;  // values that are, by their types' ids
   std::int64_t rows = 0;
   std::int64_t bytes = 0;  // of those rows, on the wire
 };
