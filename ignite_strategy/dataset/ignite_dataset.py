@@ -158,7 +158,7 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
             security=security,
         )
         self._tensors = tensors
-        self._options = Options(nulls=nulls, type=type, decimal=decimal, enum=enum, timestamp=timestamp)
+        self._reading = Options(nulls=nulls, type=type, decimal=decimal, enum=enum, timestamp=timestamp)
         self._columns, self._bytes_per_row = self._find_columns(
             columns, element_spec, schema_host, schema_port
         )
@@ -178,8 +178,8 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
         schema_port: int | None,
     ) -> tuple[tuple[Column, ...], float]:
         if element_spec is not None:
-            self._source = replace(self._source, value_type=declared_type(self._options.type))
-            return elements.columns_of_spec(element_spec, columns, self._source.cache, self._options), 0.0
+            self._source = replace(self._source, value_type=declared_type(self._reading.type))
+            return elements.columns_of_spec(element_spec, columns, self._source.cache, self._reading), 0.0
         if self._tensors.keys() & {"host", "port"} and schema_host is None:
             raise InvalidArgumentError(
                 "host and port are tensors, whose values are not known yet: give element_spec= or schema_host="
@@ -189,9 +189,13 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
             schema_endpoints(self._source, schema_host, schema_port),
             local=self._source.local,
             timeouts=self._source.timeouts,
+<<<<<<< HEAD
             security=self._source.security,
             env=self._source.env,
             options=self._options,
+=======
+            options=self._reading,
+>>>>>>> 87ee8a9 (IgniteDataset: a name that tf.data does not use)
         )
         self._source = replace(self._source, value_type=schema.value_type)
         return select(schema, columns), schema.bytes_per_row
