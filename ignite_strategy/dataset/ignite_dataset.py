@@ -189,13 +189,9 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
             schema_endpoints(self._source, schema_host, schema_port),
             local=self._source.local,
             timeouts=self._source.timeouts,
-<<<<<<< HEAD
             security=self._source.security,
             env=self._source.env,
-            options=self._options,
-=======
             options=self._reading,
->>>>>>> 87ee8a9 (IgniteDataset: a name that tf.data does not use)
         )
         self._source = replace(self._source, value_type=schema.value_type)
         return select(schema, columns), schema.bytes_per_row
