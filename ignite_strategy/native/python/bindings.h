@@ -17,6 +17,7 @@ namespace ignite_strategy {
 void BindSecurity(nanobind::module_& module);
 void BindWire(nanobind::module_& module);
 void BindScan(nanobind::module_& module);
+void BindBulk(nanobind::module_& module);
 void BindIgfs(nanobind::module_& module);
 
 // A wait of at most `limit` for native code that runs without Python's lock: Ctrl-C ends it with
