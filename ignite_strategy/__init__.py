@@ -14,6 +14,8 @@ from ignite_strategy.filesystem.hook import install_hook as _install_hook
 
 if TYPE_CHECKING:
     from ignite_strategy.dataset import IgniteDataset as IgniteDataset
+    from ignite_strategy.dataset.read import read as read
+    from ignite_strategy.dataset.write import write as write
     from ignite_strategy.estimator import IgniteStrategy as IgniteStrategy
     from ignite_strategy.local import LocalCluster as LocalCluster
     from ignite_strategy.topology import IgniteClusterResolver as IgniteClusterResolver
@@ -25,6 +27,8 @@ _EXPORTS = {
     "IgniteDataset": "ignite_strategy.dataset",
     "IgniteStrategy": "ignite_strategy.estimator",
     "LocalCluster": "ignite_strategy.local",
+    "read": "ignite_strategy.dataset",
+    "write": "ignite_strategy.dataset",
 }
 
 __all__ = [
@@ -33,6 +37,8 @@ __all__ = [
     "IgniteStrategy",
     "LocalCluster",
     "__version__",
+    "read",
+    "write",
 ]
 
 

@@ -13,6 +13,7 @@
     ├── UnsupportedError           a type or feature that this version does not have; never silently skipped
     ├── DataLossError              data is gone, or what arrived contradicts itself
     ├── ServerError                the Ignite server answered with an error of its own
+    ├── WriteError                 not all rows were written; it tells which were
     ├── ClusterError               the TensorFlow cluster could not be formed or has broken
     │   ├── ClusterTimeoutError    some tasks did not register in time (``missing``)
     │   └── TaskLostError          a task, agent or node that the job needs is gone
@@ -41,6 +42,8 @@ __all__ = [
     "ServerError",
     "TaskLostError",
     "UnsupportedError",
+    "WriteError",
+    "WriteInterrupted",
     "from_native",
 ]
 
@@ -97,6 +100,76 @@ class ServerError(IgniteStrategyError):
 
 class CancelledError(IgniteStrategyError):
     """Somebody no longer wanted the result, or Ctrl-C was pressed."""
+
+
+class _Unfinished:
+    """What became of the rows of a write that did not finish. Rows are counted from 0 in the order of the data."""
+
+    taken: int
+    acknowledged: int
+    unknown: list[tuple[int, int]]
+    unsent: list[tuple[int, int]]
+
+    def _tell(
+        self,
+        message: str,
+        taken: int,
+        acknowledged: int,
+        unknown: Sequence[tuple[int, int]],
+        unsent: Sequence[tuple[int, int]],
+    ) -> str:
+        self.taken, self.acknowledged = taken, acknowledged
+        self.unknown, self.unsent = list(unknown), list(unsent)
+        return (
+            f"{message}. Rows: {acknowledged} acknowledged; {_ranges(self.unknown)} sent without an acknowledgement, "
+            f"so nobody knows; {_ranges(self.unsent)} not sent; nothing from row {taken} on was sent. Writing them "
+            f"again does no harm: a row replaces the one with its key"
+        )
+
+
+def _ranges(ranges: Sequence[tuple[int, int]]) -> str:
+    total = sum(last - first for first, last in ranges)
+    if not total:
+        return "0"
+    shown = ", ".join(f"{first}-{last - 1}" for first, last in ranges[:4])
+    return f"{total} ({shown}{', ...' if len(ranges) > 4 else ''})"
+
+
+class WriteError(IgniteStrategyError, _Unfinished):
+    """Not all rows were written; ``__cause__`` is the error that ended it.
+
+    Attributes:
+      taken: Rows that were taken from the data; those from this number on were never sent.
+      acknowledged: How many rows the servers have confirmed.
+      unknown: Ranges (first, one past the last) of rows that were sent without an acknowledgement: they may be there.
+      unsent: Ranges of rows that were taken and not sent: they are not there.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        taken: int,
+        acknowledged: int,
+        unknown: Sequence[tuple[int, int]],
+        unsent: Sequence[tuple[int, int]],
+    ) -> None:
+        super().__init__(self._tell(message, taken, acknowledged, unknown, unsent))
+
+
+class WriteInterrupted(KeyboardInterrupt, _Unfinished):
+    """Ctrl-C while rows were written, with the attributes of :class:`WriteError`."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        taken: int,
+        acknowledged: int,
+        unknown: Sequence[tuple[int, int]],
+        unsent: Sequence[tuple[int, int]],
+    ) -> None:
+        super().__init__(self._tell(message, taken, acknowledged, unknown, unsent))
 
 
 class ClusterError(IgniteStrategyError):

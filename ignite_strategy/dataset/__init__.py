@@ -6,11 +6,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from ignite_strategy.dataset.read import read
+from ignite_strategy.dataset.write import WriteReport, write
 
 if TYPE_CHECKING:
     from ignite_strategy.dataset.ignite_dataset import IgniteDataset as IgniteDataset
 
-__all__ = ["IgniteDataset", "read"]
+__all__ = ["IgniteDataset", "WriteReport", "read", "write"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""A cache as NumPy columns, without TensorFlow."""
+"""A cache as NumPy columns or a pandas.DataFrame, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ignite_strategy import _core
 from ignite_strategy.dataset.columns import Column, Options
 from ignite_strategy.dataset.schema import discover, select
 from ignite_strategy.dataset.source import RAGGED, Source, schema_endpoints
+from ignite_strategy.errors import InvalidArgumentError, PreconditionError
 from ignite_strategy.settings import Security, Timeouts
 
 __all__ = ["batches", "read"]
@@ -36,7 +37,8 @@ def read(
     decimal: str = "string",
     enum: str = "ordinal",
     timestamp: str = "ns",
-) -> dict[str, Any]:
+    to: str = "numpy",
+) -> Any:
     """Reads a whole cache, or some partitions of it, into memory.
 
     Args:
@@ -56,14 +58,18 @@ def read(
       decimal: ``"string"`` or ``"float64"``.
       enum: ``"ordinal"`` or ``"name"``.
       timestamp: ``"ns"`` or ``"ms"``.
+      to: ``"numpy"`` or ``"pandas"``.
 
     Returns:
       Column name -> array with one item per row. Strings are ``bytes``, arrays are arrays in an object array (arrays of
-      strings lists of ``bytes``). The mask of column ``x`` is ``x_mask``.
+      strings lists of ``bytes``). The mask of column ``x`` is ``x_mask``. For pandas a DataFrame with the same columns, where
+      strings are ``str``, timestamps and dates ``datetime64`` (UTC), and what a mask says is NULL is missing.
 
     Raises:
       IgniteStrategyError: See :class:`ignite_strategy.IgniteDataset`.
     """
+    if to not in ("numpy", "pandas"):
+        raise InvalidArgumentError(f"to={to!r}: choose numpy or pandas")
     options = Options(nulls=nulls, type=type, decimal=decimal, enum=enum, timestamp=timestamp)
     source = Source.of(
         cache_name,
@@ -99,7 +105,7 @@ def read(
             joined[column.mask_name] = _join_masks(column, part)
             part = [batch["values"] for batch in part]
         joined[column.name] = _join(column, part)
-    return joined
+    return joined if to == "numpy" else _frame(wanted, joined, timestamp)
 
 
 def batches(config: bytes) -> Iterator[list[Any]]:
@@ -136,3 +142,27 @@ def _join(column: Column, parts: list[Any]) -> np.ndarray[Any, Any]:
     if column.dtype == "string":
         return _objects(text for part in parts for text in part)
     return np.concatenate(parts) if parts else np.empty(0, column.dtype)
+
+
+def _frame(columns: Sequence[Column], joined: Mapping[str, Any], timestamp: str) -> Any:
+    try:
+        import pandas
+    except ImportError as error:
+        raise PreconditionError("to='pandas' needs pandas: pip install pandas") from error
+    # Columns of numbers that pandas has a dtype for: java.util.Date, java.sql.Date, Timestamp.
+    instants = {11: "datetime64[ms]", 0xFE: "datetime64[ms]", 33: f"datetime64[{timestamp}]"}
+    shown: dict[str, Any] = {}
+    for column in columns:
+        values = joined[column.name]
+        if column.code in instants:
+            values = values.view(instants[column.code])
+        elif column.dtype == "string" and not column.is_array:
+            values = _objects(text.decode() if isinstance(text, bytes) else text for text in values)
+        series = pandas.Series(values)
+        if column.masked and not column.item_mask:
+            absent = joined[column.mask_name]
+            if absent.any() and series.dtype.kind in "iub":
+                series = series.convert_dtypes(convert_floating=False)  # those that can miss values
+            series = series.mask(absent, None if series.dtype == object else pandas.NA)
+        shown[column.name] = series
+    return pandas.DataFrame(shown)

@@ -115,6 +115,7 @@ def create_cache(
     mode: str = "partitioned",
     atomicity: str = "atomic",
     exist_ok: bool = False,
+    key_name: str | None = None,
 ) -> None:
     """Creates a cache whose writes wait for all copies and whose lost partitions are errors, never empty.
 
@@ -129,6 +130,7 @@ def create_cache(
       type_name: What structured objects are called; ``name`` if not given.
       mode: ``"partitioned"`` or ``"replicated"``.
       atomicity: ``"atomic"`` or ``"transactional"``.
+      key_name: What SQL calls the key, ``K`` by default.
       exist_ok: Accept a cache of this name that is there already, if its number of partitions is right.
 
     Raises:
@@ -144,11 +146,11 @@ def create_cache(
                 f"{_where(client)}: there is a cache {name} already: drop it first, or pass exist_ok=True"
             )
     elif partitions is None:
-        settings = _settings(name, backups, mode, atomicity, key, value, type_name or name)
+        settings = _settings(name, backups, mode, atomicity, key, value, type_name or name, key_name or "k")
         with _translated(_where(client), f"creating cache {name}"):
             client.create_cache(settings)
     else:
-        text = _statement(name, partitions, backups, atomicity, key, value, type_name or name)
+        text = _statement(name, partitions, backups, atomicity, key, value, type_name or name, key_name)
         with _translated(_where(client), f"creating cache {name} with {partitions} partitions"):
             _create_by_template(client, text, partitions)
     if partitions is not None:
@@ -318,7 +320,14 @@ def _check_arguments(name: str, partitions: int | None, backups: int, mode: str,
 
 
 def _settings(
-    name: str, backups: int, mode: str, atomicity: str, key: str | None, value: str | Fields | None, kind: str
+    name: str,
+    backups: int,
+    mode: str,
+    atomicity: str,
+    key: str | None,
+    value: str | Fields | None,
+    kind: str,
+    key_name: str,
 ) -> dict[int, Any]:
     from pyignite.datatypes import prop_codes
 
@@ -332,20 +341,20 @@ def _settings(
     }
     if key is not None and value is not None:
         settings[prop_codes.PROP_SQL_SCHEMA] = "PUBLIC"
-        settings[prop_codes.PROP_QUERY_ENTITIES] = [_entity(name, key, value, kind)]
+        settings[prop_codes.PROP_QUERY_ENTITIES] = [_entity(name, key, value, kind, key_name)]
     return settings
 
 
-def _entity(name: str, key: str, value: str | Fields, kind: str) -> dict[str, Any]:
-    columns = {"k": key, **value} if isinstance(value, Mapping) else {"k": key, "v": value}
+def _entity(name: str, key: str, value: str | Fields, kind: str, key_name: str) -> dict[str, Any]:
+    columns = {key_name: key, **value} if isinstance(value, Mapping) else {key_name: key, "v": value}
     return {
         "table_name": name,
         "key_type_name": java_name(key, name),
         "value_type_name": kind if isinstance(value, Mapping) else java_name(value, name),
-        "key_field_name": "k",
+        "key_field_name": key_name,
         "value_field_name": None if isinstance(value, Mapping) else "v",
         "query_fields": [
-            {"name": column, "type_name": java_name(of, name), "is_key_field": column == "k"}
+            {"name": column, "type_name": java_name(of, name), "is_key_field": column == key_name}
             for column, of in columns.items()
         ],
         "field_name_aliases": [],
@@ -361,6 +370,7 @@ def _statement(
     key: str | None,
     value: str | Fields | None,
     kind: str,
+    named_key: str | None = None,
 ) -> str:
     """The CREATE TABLE for a count of partitions. ``OTHER`` columns take values of any type."""
     options = [f"TEMPLATE=igs-p{partitions}-", f"CACHE_NAME={name}", f"BACKUPS={backups}"]
@@ -376,6 +386,7 @@ def _statement(
         key_name = "K"
         columns = f"V {'OTHER' if value is None else sql_name(value, name)}"
         options.append("WRAP_VALUE=false")
+    key_name = key_name if named_key is None else f'"{named_key.upper()}"'
     return (
         f'CREATE TABLE "{name}" ({key_name} {key_column} PRIMARY KEY, {columns}) WITH "{",".join(options)}"'
     )

@@ -57,8 +57,9 @@ std::int32_t BytesHash(const std::uint8_t* data, std::size_t size) {
   std::uint32_t hash = 1;
   std::size_t i = 0;
   for (; i + 4 <= size; i += 4) {
-    hash = hash * k4 + static_cast<std::uint32_t>(bytes[i]) * k3 + static_cast<std::uint32_t>(bytes[i + 1]) * k2 +
-           static_cast<std::uint32_t>(bytes[i + 2]) * k1 + static_cast<std::uint32_t>(bytes[i + 3]);
+    hash = hash * k4 + static_cast<std::uint32_t>(bytes[i]) * k3 +
+           static_cast<std::uint32_t>(bytes[i + 1]) * k2 + static_cast<std::uint32_t>(bytes[i + 2]) * k1 +
+           static_cast<std::uint32_t>(bytes[i + 3]);
   }
   for (; i < size; ++i) hash = hash * k1 + static_cast<std::uint32_t>(bytes[i]);
   return static_cast<std::int32_t>(hash);
@@ -141,8 +142,9 @@ void Encoder::Write(const ValueColumn& column, std::int64_t row, Writer& writer)
           const std::int64_t begin = column.splits != nullptr ? column.splits[row] : row * column.length;
           const std::int64_t end = column.splits != nullptr ? column.splits[row + 1] : begin + column.length;
           const auto count = static_cast<std::size_t>(end - begin);
-          writer.Put(Size(count)).PutBytes(column.items + static_cast<std::size_t>(begin) * column.item_size,
-                                           count * column.item_size);
+          writer.Put(Size(count))
+              .PutBytes(column.items + static_cast<std::size_t>(begin) * column.item_size,
+                        count * column.item_size);
           return;
         }
         [[fallthrough]];

@@ -34,8 +34,8 @@ std::int32_t BytesHash(const std::uint8_t* data, std::size_t size);
 struct ValueColumn {
   std::string name;  // "val.metadata.label", for messages
   std::uint8_t type_code = 0;
-  const std::uint8_t* items = nullptr;       // numbers, `item_size` bytes each
-  const std::string_view* texts = nullptr;   // or strings
+  const std::uint8_t* items = nullptr;      // numbers, `item_size` bytes each
+  const std::string_view* texts = nullptr;  // or strings
   std::size_t item_size = 0;
   std::int64_t length = 1;                   // items per row where there are no splits
   const std::int64_t* splits = nullptr;      // where each row's items begin, one more than there are rows

@@ -56,9 +56,9 @@ struct BulkWriter::State {
   // The batches for one node, or for all of them where any node will do.
   struct Group {
     std::deque<Batch> queue;
-    Batch open;           // being filled, by the caller's thread only
+    Batch open;             // being filled, by the caller's thread only
     std::size_t limit = 0;  // batches in the queue at the most
-    int workers = 0;      // that can still send
+    int workers = 0;        // that can still send
   };
 
   explicit State(const BulkConfig& bulk_config) : config(bulk_config) {}
@@ -73,7 +73,7 @@ struct BulkWriter::State {
   std::vector<std::thread> threads;
   const std::shared_ptr<Cancellation> cancellation = std::make_shared<Cancellation>();
 
-  std::int64_t taken = 0;             // the caller's thread only
+  std::int64_t taken = 0;  // the caller's thread only
 
   mutable std::mutex mutex;
   std::condition_variable changed;
@@ -297,7 +297,8 @@ void BulkWriter::State::Work(Lease lease, const Endpoint& endpoint, std::size_t 
     // A further connection that could not be had is no failure while others do its work.
     if (connected || !others) {
       const bool named = failure.message().find(doing) != std::string::npos;
-      Fail(Error(failure.code(), failure.message() + (named ? "" : " while " + doing), failure.server_status()));
+      Fail(Error(failure.code(), failure.message() + (named ? "" : " while " + doing),
+                 failure.server_status()));
     }
   } catch (const std::exception& failure) {
     Fail(Error(Code::kInternal, doing + ": " + failure.what()));
@@ -320,8 +321,9 @@ BulkWriter::BulkWriter(const BulkConfig& config, const Wait& wait) : state_(std:
       config.batch_rows < 1 || config.batch_rows > 1 << 24 || config.batch_bytes < 1 ||
       config.batch_bytes > kMaxFrameBytes / 2) {
     throw Error(Code::kInvalidArgument,
-                state_->doing + ": connections and batches in flight are between 1 and 64, a batch has at "
-                                "least one row and at most 16,777,216 and 512 MiB");
+                state_->doing +
+                    ": connections and batches in flight are between 1 and 64, a batch has at "
+                    "least one row and at most 16,777,216 and 512 MiB");
   }
   state_->Connect(wait);
 }

@@ -47,7 +47,8 @@ class Held {
     return buffer.len == 0 ? kNothing : static_cast<const std::uint8_t*>(buffer.buf);
   }
 
-  // Views of str and bytes; None is NULL, for which a mask is made if there is none. `utf8`: they must be text.
+  // Views of str and bytes; None is NULL, for which a mask is made if there is none. `utf8`: they must be
+  // text.
   const std::string_view* Texts(nb::handle list, std::size_t count, const std::string& name, bool utf8,
                                 const std::uint8_t** valid) {
     std::vector<std::uint8_t>* mask = nullptr;
@@ -160,12 +161,10 @@ ValueColumn ToColumn(nb::handle python, std::int64_t rows, Held& held, int depth
   for (nb::handle part : nb::cast<nb::list>(fields[6])) {
     column.parts.push_back(ToColumn(part, nested ? rows : items, held, depth + 1));
   }
-  const std::size_t want = type->layout == Layout::kObject        ? (nested ? column.object->field_ids.size() : 0)
-                           : type->layout == Layout::kMap         ? 2
-                           : type->layout == Layout::kTypedItems ||
-                                   type->layout == Layout::kObjectArray ||
-                                   type->layout == Layout::kEnumArray ||
-                                   type->layout == Layout::kCollection
+  const std::size_t want = type->layout == Layout::kObject ? (nested ? column.object->field_ids.size() : 0)
+                           : type->layout == Layout::kMap  ? 2
+                           : type->layout == Layout::kTypedItems || type->layout == Layout::kObjectArray ||
+                                   type->layout == Layout::kEnumArray || type->layout == Layout::kCollection
                                ? 1
                                : 0;
   const bool simple = want == 0 && type->layout != Layout::kObject;
@@ -186,10 +185,11 @@ class PythonBulkWriter {
  public:
   PythonBulkWriter(const std::string& cache, const PythonEndpoints& endpoints, int connections, int in_flight,
                    std::int64_t batch_rows, std::int64_t batch_bytes, bool partition_aware,
-                   double connect_timeout, double request_timeout) {
+                   double connect_timeout, double request_timeout, const nb::bytes& security) {
     BulkConfig config;
     config.cache = cache;
-    for (const auto& [host, port] : endpoints) config.endpoints.push_back({host, port});
+    const std::shared_ptr<const Security> secured = ResolveSecurity(security, kDatasetPrefixes);
+    for (const auto& [host, port] : endpoints) config.endpoints.push_back({host, port, secured});
     config.connections = connections;
     config.in_flight = in_flight;
     config.batch_rows = batch_rows;
@@ -292,11 +292,11 @@ void BindBulk(nb::module_& module) {
              "The partition of a typed key; None if its type's hash is not known.");
   nb::class_<PythonBulkWriter>(module, "BulkWriter", "Writes rows in batches over several connections.")
       .def(nb::init<const std::string&, const PythonEndpoints&, int, int, std::int64_t, std::int64_t, bool,
-                    double, double>(),
+                    double, double, const nb::bytes&>(),
            nb::arg("cache"), nb::arg("endpoints"), nb::kw_only(), nb::arg("connections") = 2,
            nb::arg("in_flight") = 2, nb::arg("batch_rows") = 2048, nb::arg("batch_bytes") = 1 << 20,
            nb::arg("partition_aware") = true, nb::arg("connect_timeout") = 5.0,
-           nb::arg("request_timeout") = 30.0)
+           nb::arg("request_timeout") = 30.0, nb::arg("security") = nb::bytes("", 0))
       .def("write", &PythonBulkWriter::Write, nb::arg("key"), nb::arg("value"), nb::arg("rows"),
            "Takes a block of rows, waiting while enough of them are on their way.")
       .def("finish", &PythonBulkWriter::Finish, "Waits until all rows are acknowledged.")

@@ -1,0 +1,286 @@
+"""Writes arrays, datasets and DataFrames to a cache: typed objects, in batches, over several connections."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Callable
+
+from ignite_strategy import _core
+from ignite_strategy.dataset import kinds, target
+from ignite_strategy.dataset.encode import native
+from ignite_strategy.dataset.kinds import Kind, infer, parse_kind
+from ignite_strategy.dataset.source import endpoints_of
+from ignite_strategy.dataset.tables import Table, stream
+from ignite_strategy.errors import (
+    IgniteStrategyError,
+    InvalidArgumentError,
+    WriteError,
+    WriteInterrupted,
+)
+from ignite_strategy.settings import Security, Timeouts, security_for
+
+__all__ = ["WriteReport", "write"]
+
+# Rows that are handed to the native code at once.
+_BLOCK = 8192
+# How long answers that are outstanding are waited for after a failure, and after Ctrl-C, in seconds.
+_GRACE, _SHORT_GRACE = 10.0, 2.0
+
+
+@dataclass(frozen=True)
+class WriteReport:
+    """What :func:`write` did.
+
+    Attributes:
+      rows: Rows written, all of them acknowledged.
+      seconds: How long it took, without the creation of the cache.
+      nodes: Nodes that were written to.
+      connections: Connections to them.
+      partition_aware: Whether each row went to the node that is primary for it.
+    """
+
+    rows: int
+    seconds: float
+    nodes: int
+    connections: int
+    partition_aware: bool
+
+
+def write(
+    cache: str,
+    data: Any,
+    host: str | None = None,
+    port: int | None = None,
+    *,
+    key: Any = None,
+    types: Mapping[str, Any] | None = None,
+    type_name: str | None = None,
+    key_type_name: str | None = None,
+    batched: bool = False,
+    create: bool = False,
+    partitions: int | None = None,
+    backups: int = 0,
+    sql: bool = False,
+    connections: int = 2,
+    in_flight: int = 2,
+    batch_rows: int = 2048,
+    partition_aware: bool = True,
+    progress: bool | None = None,
+    addresses: str | Sequence[str] | None = None,
+    timeouts: Timeouts | None = None,
+    security: Security | None = None,
+) -> WriteReport:
+    """Writes rows to a cache; a row whose key is there already replaces it.
+
+    >>> write("DIGITS", {"id": ids, "pixels": pixels, "label": labels}, key="id", create=True)  # doctest: +SKIP
+    >>> write("COPY", igs.read("DIGITS"), create=True, partitions=2)  # doctest: +SKIP
+
+    What values become: bool, int8 to int64, float32, float64 and uint16 (char) what Ignite calls so; text and bytes in
+    UTF-8 a string; 2-D arrays, ragged tensors and lists an array; mappings an object; ``datetime64`` and ``datetime`` a
+    timestamp (UTC), ``date`` an SQL date, ``time`` a time, ``uuid.UUID``, ``decimal.Decimal`` and enums what they are.
+    ``None``, masked items, NaT and ``pandas.NA`` are NULL. ``types`` says otherwise. In an SQL table the columns' own
+    types decide. No value is ever changed to fit: that is an error.
+
+    Keys should differ within one call: which of two rows with the same key stays is not defined.
+
+    Args:
+      cache: The cache; a table T made by ``CREATE TABLE`` is the cache ``SQL_PUBLIC_T``.
+      data: Column name -> array of one value per row; a ``pandas.DataFrame``; a list of mappings; an array of values of
+        one type, with ``key=array``; a ``tf.data.Dataset`` of mappings or of pairs (key, value); or an iterator over
+        any of the in-memory kinds, for data that does not fit into memory.
+      host: A node, by default as in :class:`ignite_strategy.IgniteDataset`.
+      port: Its client port.
+      key: The column that is the key, a list of columns for a key that is an object of them, or an array of keys. Not
+        needed for columns called ``key`` and ``val.*``, as :func:`read` returns them, for a DataFrame whose index has a
+        name, and for an SQL table.
+      types: Column -> type where the values do not tell it: ``"byte[]"``, ``"list<string>"``, ``"map<string,long>"``,
+        an ``enum.Enum`` class, a mapping of fields. Names are those of the columns; ``"key"`` and ``"val"`` as well.
+      type_name: What objects are called; by default as the table, or as the rows that are there, else as the cache.
+      key_type_name: The same for keys that are objects; by default ``type_name`` with ``Key`` behind it.
+      batched: Whether the elements of a dataset are batches rather than rows.
+      create: Create the cache if there is none of this name.
+      partitions: How many partitions the new cache has; the server's default if not given. The nodes need a cache
+        template for it: where there is none, the error prints the XML to add.
+      backups: How many further copies of each partition the new cache has.
+      sql: Make the new cache an SQL table of its name, whose columns are the key and the fields.
+      connections: Connections per node.
+      in_flight: Unanswered batches per connection.
+      batch_rows: Rows of a batch, at most; 1 MiB ends a batch too.
+      partition_aware: Send rows to the node that is primary for them, where several nodes are in ``addresses``.
+      progress: Whether to draw a progress bar; by default on a terminal.
+      addresses: Several nodes instead of ``host`` and ``port``: ``["a:10800", "b:10800"]``.
+      timeouts: Limits on waiting.
+      security: TLS, user and password; by default an open resolver's, and the environment's.
+
+    Raises:
+      WriteError: Not everything was written; its attributes tell which rows are there, which may be, and which are not.
+      InvalidArgumentError: Data or arguments that cannot be used; nothing was written.
+      NotFoundError: There is no such cache, and ``create`` is not given.
+      PreconditionError: The nodes have no template for this number of partitions.
+      WriteInterrupted: Ctrl-C, with the same attributes as WriteError.
+    """
+    kinds.check_name(cache, "cache")
+    limits = timeouts or Timeouts()
+    endpoints = endpoints_of(host, port, addresses)
+    secured = security_for(endpoints, security)
+    place = target.Target(cache, endpoints, limits, secured)
+    facts = place.facts()
+    if facts is None and not create:
+        raise place.missing()
+    tables, total = stream(data, key if key is not None else target.key_columns(facts), batched)
+    tables = (
+        Table(target.spelled(facts, "key", each.key), target.spelled(facts, "val", each.val), each.rows)
+        for each in tables
+    )
+    first = next(tables, None)
+    if first is None:
+        if facts is None:
+            raise InvalidArgumentError(
+                f"cache {cache!r} cannot be created for no rows: nothing tells their types"
+            )
+        return WriteReport(0, 0.0, 0, 0, False)
+    layout = _layout(first, dict(types or {}), facts, cache, type_name, key_type_name)
+    if facts is None:
+        place.create(
+            layout.key, layout.val, partitions=partitions, backups=backups, sql=sql, key_name=_key_name(key)
+        )
+    place.register([layout.key, layout.val])
+    writer = _core.BulkWriter(
+        cache,
+        [(endpoint.host, endpoint.port) for endpoint in endpoints],
+        connections=connections,
+        in_flight=in_flight,
+        batch_rows=batch_rows,
+        partition_aware=partition_aware,
+        connect_timeout=limits.connect,
+        request_timeout=limits.request,
+        security=secured.native(),
+    )
+    start = time.monotonic()
+    try:
+        with _progress(cache, total, progress) as advance:
+            for table in itertools.chain([first], tables):
+                for block in table.blocks(_BLOCK):
+                    _put(writer, layout, block, place.compact)
+                    advance(writer.acknowledged)
+            writer.finish()
+            advance(writer.acknowledged)
+    except KeyboardInterrupt:
+        writer.stop(_SHORT_GRACE)
+        raise WriteInterrupted("interrupted", **_outcome(writer)) from None
+    except IgniteStrategyError as error:
+        writer.stop(_GRACE)
+        raise WriteError(str(error), **_outcome(writer)) from error
+    except BaseException:
+        writer.stop(_SHORT_GRACE)
+        raise
+    else:
+        report = writer.report()
+        return WriteReport(
+            report["acknowledged"],
+            time.monotonic() - start,
+            report["nodes"],
+            report["connections"],
+            report["partition_aware"],
+        )
+    finally:
+        writer.close()
+
+
+@dataclass(frozen=True)
+class _Layout:
+    key: Kind
+    val: Kind
+
+
+def _layout(
+    table: Table,
+    types: dict[str, Any],
+    facts: Mapping[str, Any] | None,
+    cache: str,
+    type_name: str | None,
+    key_type_name: str | None,
+) -> _Layout:
+    names = target.type_names(facts, cache)
+    used: set[str] = set()
+    parts = {}
+    for part, values, given in (("key", table.key, key_type_name), ("val", table.val, type_name)):
+        declared = target.declared(facts, part, values)
+        kind = _kind(values, part, "", types, declared, used)
+        if kind.code == 0:
+            raise InvalidArgumentError(f"cache {cache}: every {part} is NULL")
+        parts[part] = kind
+        if given is not None:
+            names[part] = kinds.check_name(given, "type name")
+    unknown = set(types) - used
+    if unknown:
+        raise InvalidArgumentError(
+            f"types={{{', '.join(map(repr, sorted(unknown)))}: ...}}: there is no such column"
+        )
+    if names["key"] is None:
+        names["key"] = f"{names['val']}Key"
+    return _Layout(parts["key"].named(str(names["key"])), parts["val"].named(str(names["val"])))
+
+
+def _kind(
+    values: Any,
+    where: str,
+    short: str,
+    types: Mapping[str, Any],
+    declared: Mapping[str, Kind],
+    used: set[str],
+) -> Kind:
+    """The kind of one column: what the user says, what the table says, what the values tell."""
+    for name in (where, short):
+        if name and name in types:
+            used.add(name)
+            return parse_kind(types[name], where)
+    if where in declared and not isinstance(values, Mapping):
+        return declared[where]
+    if isinstance(values, Mapping):
+        fields = []
+        for name, each in values.items():
+            kind = _kind(each, f"{where}.{name}", f"{short}.{name}" if short else name, types, declared, used)
+            if kind.code == 0:
+                raise InvalidArgumentError(
+                    f"column {where}.{name} has nothing but NULLs: say what it is, types={{{name!r}: 'string'}}, or "
+                    "leave it out"
+                )
+            fields.append((name, kind))
+        return Kind(kinds.OBJECT, tuple(fields))
+    return infer(values, where)
+
+
+def _key_name(key: Any) -> str:
+    return key if isinstance(key, str) else "k"
+
+
+def _put(writer: _core.BulkWriter, layout: _Layout, block: Table, compact: bool) -> None:
+    key = native(layout.key, block.key, "key", block.rows, compact)
+    val = native(layout.val, block.val, "val", block.rows, compact)
+    writer.write(key, val, block.rows)
+
+
+def _outcome(writer: _core.BulkWriter) -> dict[str, Any]:
+    report = writer.report()
+    return {name: report[name] for name in ("taken", "acknowledged", "unknown", "unsent")}
+
+
+@contextlib.contextmanager
+def _progress(cache: str, total: int | None, wanted: bool | None) -> Iterator[Callable[[int], None]]:
+    """Yields a function that is told how many rows are written."""
+    if not (sys.stderr.isatty() if wanted is None else wanted):
+        yield lambda rows: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(f"writing {cache}", total=total)
+        yield lambda rows: bar.update(task, completed=rows)
