@@ -260,7 +260,7 @@ def serving(puts: Callable[[Peer, Request], None]) -> Callable[[Peer], None]:
     """An empty cache whose batches ``puts`` answers."""
     nobody, null = struct.pack("<i", 0), b"\x65"
     # As far as the query entities, of which there are none; see ParseQueryEntities.
-    configuration = bytes(17) + null + bytes(2) + null + bytes(16) + null + bytes(67) + null + bytes(12)
+    configuration = bytes(17) + null + bytes(2) + null + bytes(16) + null + bytes(63) + null + bytes(12)
 
     def script(peer: Peer) -> None:
         peer.handshake()

@@ -1,0 +1,325 @@
+"""Bulk writing to real nodes: rows come back equal by every reader, tables see them, caches are made as asked."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import decimal
+import enum
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ignite_strategy as igs
+from ignite_strategy.errors import (
+    AlreadyExistsError,
+    IgniteStrategyError,
+    InvalidArgumentError,
+    NotFoundError,
+    PreconditionError,
+    UnsupportedError,
+    WriteError,
+)
+from ignite_strategy.local import LocalCluster
+from ignite_strategy.topology import caches
+
+pytestmark = pytest.mark.integration
+
+ROWS = 3000
+
+
+class Size(enum.Enum):
+    SMALL = 1
+    LARGE = 2
+
+
+@pytest.fixture(scope="module")
+def client(cluster: LocalCluster) -> Iterator[Any]:
+    with contextlib.closing(caches.connect(cluster.addresses)) as connected:
+        yield connected
+
+
+@pytest.fixture
+def name(client: Any, fresh_name: str) -> Iterator[str]:
+    yield fresh_name
+    caches.drop_cache(client, fresh_name)
+
+
+def columns(rows: int = ROWS) -> dict[str, Any]:
+    at = np.arange(rows)
+    return {
+        "id": at * 7,
+        "a": (at - 5).astype(np.int32),
+        "b": at * 0.5,
+        "f": at.astype(np.float32),
+        "flag": at % 2 == 0,
+        "name": [f"größe {i}" for i in range(rows)],
+        "pix": (at[:, None] + np.arange(16)).astype(np.float32),
+        "tags": [[f"t{k}" for k in range(i % 3)] for i in range(rows)],
+    }
+
+
+def by_key(read: dict[str, Any]) -> dict[str, Any]:
+    order = np.argsort(read["key"])
+    return {column: values[order] for column, values in read.items()}
+
+
+def test_rows_come_back_equal_by_every_reader(cluster: LocalCluster, client: Any, name: str) -> None:
+    tf = pytest.importorskip("tensorflow")
+    data = columns()
+    report = igs.write(name, data, addresses=cluster.addresses, key="id", create=True, partitions=4)
+    assert (report.rows, report.nodes, report.partition_aware) == (ROWS, 2, True)
+
+    read = by_key(igs.read(name, addresses=cluster.addresses))
+    assert read["key"].tolist() == data["id"].tolist()
+    for column in ("a", "b", "f", "flag"):
+        assert read[f"val.{column}"].dtype == data[column].dtype
+        assert (read[f"val.{column}"] == data[column]).all()
+    assert [text.decode() for text in read["val.name"]] == data["name"]
+    assert (np.stack(list(read["val.pix"])) == data["pix"]).all()
+    assert [[tag.decode() for tag in tags] for tags in read["val.tags"]] == data["tags"]
+
+    rows = {}
+    for batch in igs.IgniteDataset(name, addresses=cluster.addresses, batch_size=256):
+        for key, number, text in zip(
+            batch["key"].numpy(), batch["val"]["a"].numpy(), batch["val"]["name"].numpy()
+        ):
+            rows[int(key)] = (int(number), text.decode())
+    assert rows == {7 * i: (i - 5, f"größe {i}") for i in range(ROWS)}
+    assert tf.__version__
+
+    from pyignite.datatypes import LongObject
+
+    found = client.get_cache(name).get(7 * 11, key_hint=LongObject)
+    assert (found.a, found.b, found.flag, found.name) == (6, 5.5, False, "größe 11")
+    assert (found.pix, found.tags) == (data["pix"][11].tolist(), ["t0", "t1"])
+
+
+def test_an_sql_table_is_made_and_sees_the_rows(cluster: LocalCluster, client: Any, name: str) -> None:
+    data = {column: values for column, values in columns(100).items() if column != "tags"}
+    igs.write(name, data, addresses=cluster.addresses, key="id", create=True, sql=True, backups=1)
+    answer = caches.sql(
+        client, f'SELECT COUNT(*), SUM(a), MAX(b), SUM(CASE WHEN flag THEN 1 END) FROM "{name}"'
+    )
+    assert answer.rows == [[100, sum(range(-5, 95)), 49.5, 50]]
+    assert caches.sql(client, f'SELECT name FROM "{name}" WHERE id = ?', [21]).rows == [["größe 3"]]
+    assert client.get_cache(name).settings[3] == 1  # backups
+
+
+@pytest.mark.parametrize("partitions", [None, 2])
+def test_a_table_with_any_partition_count_has_the_columns(
+    cluster: LocalCluster, client: Any, name: str, partitions: int | None
+) -> None:
+    data = {"number": np.arange(10), "text": list("abcdefghij")}
+    igs.write(
+        name, data, addresses=cluster.addresses, key="number", create=True, sql=True, partitions=partitions
+    )
+    assert caches.sql(client, f'SELECT text FROM "{name}" WHERE number = 3').rows == [["d"]]
+
+
+def test_a_table_made_by_create_table_decides_the_types(one_node: str, client: Any, fresh_name: str) -> None:
+    """Columns are matched by name whatever the case; the types are the table's, and NULLs are NULLs."""
+    table = f"W_{fresh_name}"
+    host, port = one_node.split(":")
+    caches.sql(
+        client,
+        f"CREATE TABLE {table} (A INT, B VARCHAR, D DATE, TS TIMESTAMP, DEC DECIMAL(20, 3), U UUID, TI TIME, Q DOUBLE, "
+        f"S SMALLINT, BYTES BINARY, PRIMARY KEY (A, B))",
+    )
+    moment = datetime.datetime(2020, 1, 1, 1, 2, 3, 456789)
+    rows = {
+        "a": [1, 2],
+        "b": ["x", "y"],
+        "d": [datetime.date(2020, 2, 29), None],
+        "ts": [moment, None],
+        "dec": [decimal.Decimal("-1.250"), None],
+        "u": [uuid.UUID(int=5), None],
+        "ti": [datetime.time(3, 4, 5), None],
+        "q": [1, None],
+        "s": [-3, None],
+        "bytes": [b"\x00\xff", None],
+    }
+    cache = f"SQL_PUBLIC_{table}"
+    assert igs.write(cache, rows, host, int(port)).rows == 2
+    answer = caches.sql(
+        client,
+        f"SELECT A, B, CAST(D AS VARCHAR), TS, DEC, U, CAST(TI AS VARCHAR), Q, S, BYTES FROM {table} ORDER BY A",
+    ).rows
+    whole = (moment.replace(microsecond=456000), 789000)
+    assert answer[0] == [
+        1, "x", "2020-02-29", whole, decimal.Decimal("-1.250"), uuid.UUID(int=5), "03:04:05", 1.0, -3, b"\x00\xff",
+    ]  # fmt: skip
+    assert answer[1][2:] == [None] * 8
+    # Found by its key, and replaced by SQL and by another write.
+    assert caches.sql(client, f"SELECT Q FROM {table} WHERE A = 1 AND B = 'x'").rows == [[1.0]]
+    caches.sql(client, f"UPDATE {table} SET Q = 5 WHERE A = 1 AND B = 'x'")
+    caches.sql(client, f"INSERT INTO {table} (A, B, D) VALUES (3, 'z', '2021-03-04')")
+    igs.write(cache, {"a": [3], "b": ["z"], "d": [datetime.date(2022, 1, 1)]}, host, int(port))
+    assert caches.sql(client, f"SELECT A, Q, CAST(D AS VARCHAR) FROM {table} ORDER BY A").rows == [
+        [1, 5.0, "2020-02-29"],
+        [2, None, None],
+        [3, None, "2022-01-01"],
+    ]
+    with pytest.raises(InvalidArgumentError, match="no column 'nope', only A, B"):
+        igs.write(cache, {"a": [1], "b": ["x"], "nope": [1]}, host, int(port))
+    with pytest.raises(WriteError, match="cannot become an int unchanged"):
+        igs.write(cache, {"a": [2**40], "b": ["x"], "q": [1.0]}, host, int(port))
+    caches.sql(client, f"DROP TABLE {table}")
+
+
+def test_every_type_with_nulls_comes_back(cluster: LocalCluster, name: str) -> None:
+    rows = [
+        {
+            "id": i,
+            "u": uuid.UUID(int=i),
+            "dec": decimal.Decimal(i) / 8,
+            "ts": datetime.datetime(2020, 1, 1, 0, 0, i),
+            "day": datetime.date(2020, 1, 1 + i),
+            "at": datetime.time(0, 0, i),
+            "size": Size.LARGE,
+            "inner": {"x": i, "deep": {"y": f"y{i}"}},
+            "blob": [1, 2, i],
+        }
+        for i in range(4)
+    ]
+    igs.write(name, rows, addresses=cluster.addresses, key="id", create=True, types={"blob": "byte[]"})
+    read = by_key(igs.read(name, addresses=cluster.addresses))
+    assert read["val.u"].tolist() == [str(row["u"]).encode() for row in rows]
+    assert [decimal.Decimal(text.decode()) for text in read["val.dec"]] == [row["dec"] for row in rows]
+    assert read["val.ts"].tolist() == [1577836800_000000000 + i * 10**9 for i in range(4)]
+    assert read["val.day"].tolist() == [1577836800_000 + i * 86_400_000 for i in range(4)]
+    assert read["val.at"].tolist() == [i * 1000 for i in range(4)]
+    assert read["val.size"].tolist() == [1] * 4
+    assert read["val.inner.deep.y"].tolist() == [f"y{i}".encode() for i in range(4)]
+    assert [each.tolist() for each in read["val.blob"]] == [[1, 2, i] for i in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("keys", "values"),
+    [
+        (np.int32([1, 2]), np.float64([1.5, 2.5])),
+        (["a", "b"], np.float32([[1, 2], [3, 4]])),
+        ([uuid.UUID(int=1), uuid.UUID(int=2)], ["x", "yé"]),
+    ],
+)
+def test_values_of_one_type(cluster: LocalCluster, name: str, keys: Any, values: Any) -> None:
+    igs.write(name, values, addresses=cluster.addresses, key=keys, create=True, partitions=2)
+    read = igs.read(name, addresses=cluster.addresses)
+    found = {}
+    for key, value in zip(read["key"].tolist(), read["val"].tolist()):
+        found[key] = value.tolist() if isinstance(value, np.ndarray) else value
+    plain = [str(key).encode() if isinstance(key, (str, uuid.UUID)) else int(key) for key in keys]
+    expected = values.tolist() if isinstance(values, np.ndarray) else [text.encode() for text in values]
+    assert found == dict(zip(plain, expected))
+
+
+def test_what_is_read_can_be_written_again(cluster: LocalCluster, client: Any, name: str) -> None:
+    """A copy by NumPy, by pandas and piece by piece; also with keys that are objects."""
+    source = {"k": np.arange(500), "part": [f"p{i}" for i in range(500)], "x": np.arange(500) * 0.25}
+    igs.write(name, source, addresses=cluster.addresses, key=["k", "part"], create=True, partitions=2)
+    read = igs.read(name, addresses=cluster.addresses)
+    assert sorted(read) == ["key.k", "key.part", "val.x"]
+    assert igs.write(name, read, addresses=cluster.addresses).rows == 500
+    frame = igs.read(name, addresses=cluster.addresses, to="pandas")
+    assert frame["key.part"].iloc[0].startswith("p")
+    assert igs.write(name, frame, addresses=cluster.addresses).rows == 500
+    pieces = ({column: values[at : at + 100] for column, values in read.items()} for at in range(0, 500, 100))
+    assert igs.write(name, pieces, addresses=cluster.addresses).rows == 500
+    assert client.get_cache(name).get_size() == 500
+
+
+def test_pandas_dates_text_and_missing_values(cluster: LocalCluster, name: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {
+            "t": pandas.to_datetime(["2020-01-02 00:00:00.000000001", "1969-12-31 23:59:59.999999999"]),
+            "s": ["ä", "b"],
+            "n": [1, 2],
+        },
+        index=pandas.Index([5, 6], name="id"),
+    )
+    igs.write(name, frame, addresses=cluster.addresses, create=True)
+    back = igs.read(name, addresses=cluster.addresses, to="pandas").sort_values("key")
+    assert back["key"].tolist() == [5, 6]
+    assert (back["val.t"].to_numpy() == frame["t"].to_numpy()).all()
+    assert back["val.s"].tolist() == ["ä", "b"]
+
+
+def test_a_dataset_of_rows_and_of_batches(cluster: LocalCluster, client: Any, name: str) -> None:
+    tf = pytest.importorskip("tensorflow")
+    rows = tf.data.Dataset.range(1000).map(
+        lambda i: {"id": i, "x": tf.cast(i, tf.float32), "tags": tf.fill([i % 3], tf.as_string(i))}
+    )
+    assert igs.write(name, rows, addresses=cluster.addresses, key="id", create=True).rows == 1000
+    read = by_key(igs.read(name, addresses=cluster.addresses))
+    assert read["val.x"].tolist() == list(range(1000))
+    assert [tags.tolist() for tags in read["val.tags"]] == [[str(i).encode()] * (i % 3) for i in range(1000)]
+    pairs = tf.data.Dataset.range(1000, 1100).map(lambda i: (i, {"x": tf.cast(i, tf.float32), "tags": ["a"]}))
+    assert igs.write(name, pairs.batch(30), addresses=cluster.addresses, batched=True).rows == 100
+    assert client.get_cache(name).get_size() == 1100
+
+
+def test_errors_before_anything_is_written(cluster: LocalCluster, client: Any, name: str) -> None:
+    data = {"id": [1], "x": [2]}
+    with pytest.raises(NotFoundError, match=f"cache '{name}' does not exist.*create=True creates it"):
+        igs.write(name, data, addresses=cluster.addresses, key="id")
+    with pytest.raises(PreconditionError, match='<property name="name" value="igs-p777-') as caught:
+        igs.write(name, data, addresses=cluster.addresses, key="id", create=True, partitions=777)
+    assert caches.template_bean(777) in str(caught.value)
+    with pytest.raises(UnsupportedError, match="run CREATE TABLE yourself"):
+        igs.write(
+            name, {**data, "y": [1]}, addresses=cluster.addresses, key=["id", "x"], create=True, sql=True
+        )
+    assert name not in caches.cache_names(client)
+    with pytest.raises(InvalidArgumentError, match="no such column"):
+        igs.write(name, data, addresses=cluster.addresses, key="id", create=True, types={"z": "int"})
+    igs.write(name, data, addresses=cluster.addresses, key="id", create=True)
+    with pytest.raises(AlreadyExistsError):
+        caches.create_cache(client, name)
+
+
+def test_a_field_of_another_type_is_refused_by_the_cluster(cluster: LocalCluster, name: str) -> None:
+    """Ignite keeps one type per field name of a type: writing another would make the rows unreadable."""
+    igs.write(name, {"id": [1], "x": [2]}, addresses=cluster.addresses, key="id", create=True)
+    with pytest.raises(IgniteStrategyError, match="registering type"):
+        igs.write(name, {"id": [1], "x": ["two"]}, addresses=cluster.addresses, key="id")
+    assert igs.read(name, addresses=cluster.addresses)["val.x"].tolist() == [2]
+
+
+PROGRAM = """
+import sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("tensorflow", "keras"):
+            raise ImportError("TensorFlow is not here")
+
+sys.meta_path.insert(0, Refuse())
+import numpy as np
+import ignite_strategy as igs
+
+address, cache = sys.argv[1:]
+report = igs.write(cache, {"id": np.arange(50), "x": np.arange(50) / 2}, addresses=[address], key="id", create=True,
+                   progress=True)
+print(report.rows, igs.read(cache, addresses=[address])["val.x"].sum())
+print(igs.read(cache, addresses=[address], to="pandas")["val.x"].sum())
+"""
+
+
+def test_neither_needs_tensorflow_and_progress_goes_to_stderr(one_node: str, name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, one_node, name],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "COLUMNS": "100"},
+    )
+    assert (done.returncode, done.stdout.split()) == (0, ["50", "612.5", "612.5"]), done.stderr
+    assert f"writing {name}" in done.stderr
+    assert "50/50" in done.stderr
