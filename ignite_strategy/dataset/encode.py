@@ -12,8 +12,8 @@ from typing import Any, Union
 import numpy as np
 
 from ignite_strategy.dataset import kinds
-from ignite_strategy.dataset.kinds import Kind, Ragged, is_null
 from ignite_strategy.dataset.columns import type_table
+from ignite_strategy.dataset.kinds import Kind, Ragged, is_null
 from ignite_strategy.errors import InvalidArgumentError
 
 __all__ = ["NativeColumn", "native", "slice_rows"]

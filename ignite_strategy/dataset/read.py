@@ -62,8 +62,8 @@ def read(
 
     Returns:
       Column name -> array with one item per row. Strings are ``bytes``, arrays are arrays in an object array (arrays of
-      strings lists of ``bytes``). The mask of column ``x`` is ``x_mask``. For pandas a DataFrame with the same columns, where
-      strings are ``str``, timestamps and dates ``datetime64`` (UTC), and what a mask says is NULL is missing.
+      strings lists of ``bytes``). The mask of column ``x`` is ``x_mask``. For pandas a DataFrame with the same columns,
+      where strings are ``str``, timestamps and dates ``datetime64`` (UTC), and what a mask says is NULL is missing.
 
     Raises:
       IgniteStrategyError: See :class:`ignite_strategy.IgniteDataset`.
@@ -154,13 +154,13 @@ def _frame(columns: Sequence[Column], joined: Mapping[str, Any], timestamp: str)
     shown: dict[str, Any] = {}
     for column in columns:
         values = joined[column.name]
-        if column.code in instants:
+        if column.code in instants and not column.is_array:
             values = values.view(instants[column.code])
         elif column.dtype == "string" and not column.is_array:
             values = _objects(text.decode() if isinstance(text, bytes) else text for text in values)
         series = pandas.Series(values)
         if column.masked and not column.item_mask:
-            absent = joined[column.mask_name]
+            absent = ~joined[column.mask_name]
             if absent.any() and series.dtype.kind in "iub":
                 series = series.convert_dtypes(convert_floating=False)  # those that can miss values
             series = series.mask(absent, None if series.dtype == object else pandas.NA)

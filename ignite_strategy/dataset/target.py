@@ -10,8 +10,8 @@ from typing import Any
 
 from ignite_strategy import _core
 from ignite_strategy.dataset import kinds
-from ignite_strategy.dataset.kinds import Kind
 from ignite_strategy.dataset.columns import type_table
+from ignite_strategy.dataset.kinds import Kind
 from ignite_strategy.dataset.tables import Fields
 from ignite_strategy.errors import (
     AuthenticationError,

@@ -251,6 +251,29 @@ def test_pandas_dates_text_and_missing_values(cluster: LocalCluster, name: str) 
     assert back["val.s"].tolist() == ["ä", "b"]
 
 
+def test_missing_values_are_missing_again(cluster: LocalCluster, name: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {
+            "id": range(4),
+            "n": pandas.array([1, None, 3, None], "Int64"),
+            "s": ["a", None, "c", "d"],
+            "t": pandas.to_datetime(["2020-01-01", None, None, "2020-01-02"]),
+            "f": [0.5, float("nan"), 1.5, 2.5],
+            "flag": pandas.array([True, None, False, True], "boolean"),
+        }
+    )
+    igs.write(name, frame, addresses=cluster.addresses, key="id", create=True, partitions=1)
+    back = igs.read(name, addresses=cluster.addresses, to="pandas", nulls="mask").sort_values("key")
+    back = back.reset_index(drop=True)
+    for column in ("n", "s", "t", "f", "flag"):
+        assert back[f"val.{column}"].isna().tolist() == frame[column].isna().tolist(), column
+        assert back[f"val.{column}"].dropna().tolist() == frame[column].dropna().tolist(), column
+    assert igs.write(name, back, addresses=cluster.addresses).rows == 4
+    again = igs.read(name, addresses=cluster.addresses, to="pandas", nulls="mask").sort_values("key")
+    pandas.testing.assert_frame_equal(again.reset_index(drop=True), back)
+
+
 def test_a_dataset_of_rows_and_of_batches(cluster: LocalCluster, client: Any, name: str) -> None:
     tf = pytest.importorskip("tensorflow")
     rows = tf.data.Dataset.range(1000).map(
@@ -259,7 +282,7 @@ def test_a_dataset_of_rows_and_of_batches(cluster: LocalCluster, client: Any, na
     assert igs.write(name, rows, addresses=cluster.addresses, key="id", create=True).rows == 1000
     read = by_key(igs.read(name, addresses=cluster.addresses))
     assert read["val.x"].tolist() == list(range(1000))
-    assert [tags.tolist() for tags in read["val.tags"]] == [[str(i).encode()] * (i % 3) for i in range(1000)]
+    assert [list(tags) for tags in read["val.tags"]] == [[str(i).encode()] * (i % 3) for i in range(1000)]
     pairs = tf.data.Dataset.range(1000, 1100).map(lambda i: (i, {"x": tf.cast(i, tf.float32), "tags": ["a"]}))
     assert igs.write(name, pairs.batch(30), addresses=cluster.addresses, batched=True).rows == 100
     assert client.get_cache(name).get_size() == 1100
