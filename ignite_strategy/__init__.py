@@ -14,6 +14,7 @@ from ignite_strategy.filesystem.hook import install_hook as _install_hook
 
 if TYPE_CHECKING:
     from ignite_strategy.dataset import IgniteDataset as IgniteDataset
+    from ignite_strategy.dataset import accept_data_loss as accept_data_loss
     from ignite_strategy.dataset.read import read as read
     from ignite_strategy.dataset.write import write as write
     from ignite_strategy.estimator import IgniteStrategy as IgniteStrategy
@@ -27,6 +28,7 @@ _EXPORTS = {
     "IgniteDataset": "ignite_strategy.dataset",
     "IgniteStrategy": "ignite_strategy.estimator",
     "LocalCluster": "ignite_strategy.local",
+    "accept_data_loss": "ignite_strategy.dataset",
     "read": "ignite_strategy.dataset",
     "write": "ignite_strategy.dataset",
 }
@@ -37,6 +39,7 @@ __all__ = [
     "IgniteStrategy",
     "LocalCluster",
     "__version__",
+    "accept_data_loss",
     "read",
     "write",
 ]

@@ -101,11 +101,25 @@ def scan_config(
     bytes_per_row: float = 0.0,
     batch_size: int = 0,
     drop_remainder: bool = False,
+    parallel_reads: int = 1,
+    deterministic: bool = True,
+    owners: bytes = b"",
     connect_timeout: float = 5.0,
     request_timeout: float = 30.0,
     value_type: tuple[int, int, bool] | None = None,
     security: bytes = b"",
 ) -> bytes: ...
+def owners(
+    host: str,
+    port: int,
+    cache: str,
+    *,
+    connect_timeout: float = 5.0,
+    request_timeout: float = 30.0,
+    security: bytes = b"",
+    env: bool = True,
+) -> bytes: ...
+def forget_owners(cache: str) -> None: ...
 def discover(
     host: str,
     port: int,

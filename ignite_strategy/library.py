@@ -13,7 +13,7 @@ from typing import Any
 from ignite_strategy import interrupts, settings
 from ignite_strategy.errors import IgniteStrategyError, PreconditionError
 
-__all__ = ["load", "ops", "path", "reader_report"]
+__all__ = ["forget_owners", "load", "ops", "path", "reader_report"]
 
 _FILE = "_tensorflow.so"
 _loaded = False
@@ -90,6 +90,12 @@ def _check_registration(version: str) -> None:
     text = (problem() or b"").decode("utf-8", "replace")
     if text:
         raise PreconditionError(f"the dataset ops cannot be registered with TensorFlow {version}: {text}")
+
+
+def forget_owners(cache: str) -> None:
+    """Lets the datasets of this process take what is in ``cache`` now as whole, whatever was lost."""
+    if _loaded or ops.cache_info().currsize:
+        ctypes.CDLL(str(path())).ignite_strategy_forget_owners(ctypes.c_char_p(cache.encode()))
 
 
 def reader_report() -> list[dict[str, Any]]:

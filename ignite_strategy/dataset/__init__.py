@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from ignite_strategy.dataset.losses import accept_data_loss
 from ignite_strategy.dataset.read import read
 from ignite_strategy.dataset.write import WriteReport, write
 
 if TYPE_CHECKING:
     from ignite_strategy.dataset.ignite_dataset import IgniteDataset as IgniteDataset
 
-__all__ = ["IgniteDataset", "WriteReport", "read", "write"]
+__all__ = ["IgniteDataset", "WriteReport", "accept_data_loss", "read", "write"]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from ignite_strategy.dataset import elements
 from ignite_strategy.dataset.columns import Column, Options
+from ignite_strategy.dataset.losses import owners
 from ignite_strategy.dataset.pages import Layout, Pages
 from ignite_strategy.dataset.schema import declared_type, discover, select
 from ignite_strategy.dataset.source import Source, schema_endpoints
@@ -72,6 +73,8 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
         decimal: str = "string",
         enum: str = "ordinal",
         timestamp: str = "ns",
+        parallel_reads: int = 1,
+        deterministic: bool = True,
     ) -> None:
         """Finds out what the rows look like; nothing is read before the dataset is iterated over.
 
@@ -116,6 +119,9 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
           enum: ``"ordinal"``, int32, or ``"name"``, string.
           timestamp: ``"ns"``, nanoseconds since 1970 for the years 1677 to 2262 (others are an error), or ``"ms"``,
             milliseconds for any year.
+          parallel_reads: How many connections read at the same time, each from the node that has the rows.
+          deterministic: Whether the rows of several connections come in the same order in every pass over the same
+            data, or as they arrive, which is faster.
 
         Raises:
           ConnectionFailedError: No Ignite node answers at that address.
@@ -156,6 +162,8 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
             timeouts=timeouts,
             addresses=addresses,
             security=security,
+            parallel_reads=parallel_reads,
+            deterministic=deterministic,
         )
         self._tensors = tensors
         self._reading = Options(nulls=nulls, type=type, decimal=decimal, enum=enum, timestamp=timestamp)
@@ -184,16 +192,22 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
             raise InvalidArgumentError(
                 "host and port are tensors, whose values are not known yet: give element_spec= or schema_host="
             )
+        cache = self._source.effective_cache()
+        endpoints = schema_endpoints(self._source, schema_host, schema_port)
         schema = discover(
-            self._source.effective_cache(),
-            schema_endpoints(self._source, schema_host, schema_port),
+            cache,
+            endpoints,
             local=self._source.local,
             timeouts=self._source.timeouts,
             security=self._source.security,
             env=self._source.env,
             options=self._reading,
         )
-        self._source = replace(self._source, value_type=schema.value_type)
+        self._source = replace(
+            self._source,
+            value_type=schema.value_type,
+            owners=owners(cache, endpoints[0], self._source),
+        )
         return select(schema, columns), schema.bytes_per_row
 
     def _build(self, layout: Layout) -> tf.data.Dataset:

@@ -25,6 +25,8 @@ Partitions = "int | str | Iterable[int] | None"
 
 # How arrays without a declared length are laid out: see native/binary/columns.h.
 UNIFORM, DENSE, RAGGED = 0, 1, 2
+# More connections than this from one pass are a mistake: a server has a handful of threads for queries.
+MAX_PARALLEL_READS = 64
 
 
 def parse_partitions(value: int | str | Iterable[int] | None, name: str) -> tuple[int, ...] | None:
@@ -59,6 +61,9 @@ class Source:
       intersect: Whether ``partitions`` chooses among those that the environment assigns, or is replaced by them.
       env: Whether the environment of the process that reads replaces the arguments.
       page_size: Rows of a page, 0 = follows the bytes per row.
+      parallel_reads: Connections that read at the same time.
+      deterministic: Whether their pages come in an order of their own, or as they arrive.
+      owners: Who owned the partitions when the dataset was made.
       timeouts: Limits on waiting.
       security: TLS, user and password.
       value_type: Which type of values is read: see :class:`ignite_strategy.dataset.schema.Schema`.
@@ -71,6 +76,9 @@ class Source:
     intersect: bool = False
     env: bool = True
     page_size: int = 0
+    parallel_reads: int = 1
+    deterministic: bool = True
+    owners: bytes = b""
     timeouts: Timeouts = dataclasses.field(default_factory=Timeouts)
     security: Security = PLAIN
     value_type: tuple[int, int, bool] | None = None
@@ -89,6 +97,8 @@ class Source:
         timeouts: Timeouts | None,
         addresses: str | Sequence[str] | None = None,
         security: Security | None = None,
+        parallel_reads: int = 1,
+        deterministic: bool = True,
     ) -> Source:
         """Builds it from the arguments as a user gives them; ``None`` = not given.
 
@@ -99,6 +109,10 @@ class Source:
             raise InvalidArgumentError(f"cache_name={cache!r}: give the name of a cache")
         if page_size is not None and (not isinstance(page_size, int) or page_size < 1):
             raise InvalidArgumentError(f"page_size={page_size!r}: a page has at least one row")
+        if not isinstance(parallel_reads, int) or not 1 <= parallel_reads <= MAX_PARALLEL_READS:
+            raise InvalidArgumentError(
+                f"parallel_reads={parallel_reads!r}: from 1 to {MAX_PARALLEL_READS} connections read at the same time"
+            )
         one, several = parse_partitions(part, "part"), parse_partitions(partitions, "partitions")
         if one is not None and several is not None:
             raise InvalidArgumentError("give part= or partitions=, not both")
@@ -111,6 +125,8 @@ class Source:
             intersect=several is not None,
             env=env,
             page_size=page_size or 0,
+            parallel_reads=parallel_reads,
+            deterministic=bool(deterministic),
             timeouts=timeouts or Timeouts(),
             security=security_for(endpoints, security),
         )
@@ -151,6 +167,9 @@ class Source:
             bytes_per_row=bytes_per_row,
             batch_size=batch_size,
             drop_remainder=drop_remainder,
+            parallel_reads=self.parallel_reads,
+            deterministic=self.deterministic,
+            owners=self.owners,
             connect_timeout=self.timeouts.connect,
             request_timeout=self.timeouts.request,
             security=self.security.native(),

@@ -140,7 +140,8 @@ def create_cache(
     _check_arguments(name, partitions, backups, mode, atomicity)
     if isinstance(value, Mapping):
         check_fields(value, name)
-    if name in cache_names(client):
+    there = name in cache_names(client)
+    if there:
         if not exist_ok:
             raise AlreadyExistsError(
                 f"{_where(client)}: there is a cache {name} already: drop it first, or pass exist_ok=True"
@@ -153,6 +154,8 @@ def create_cache(
         text = _statement(name, partitions, backups, atomicity, key, value, type_name or name, key_name)
         with _translated(_where(client), f"creating cache {name} with {partitions} partitions"):
             _create_by_template(client, text, partitions)
+    if not there:
+        _forget_losses(name)
     if partitions is not None:
         _check_partitions(client, name, partitions)
 
@@ -167,6 +170,7 @@ def drop_cache(client: Any, name: str) -> bool:
 
     if name not in cache_names(client):
         return False
+    _forget_losses(name)
     with _translated(_where(client), f"dropping cache {name}"):
         cache = client.get_cache(name)
         table = _table(cache.settings)
@@ -180,6 +184,13 @@ def drop_cache(client: Any, name: str) -> bool:
                 raise
             client.sql(f"DROP TABLE {table}")  # what CREATE TABLE made, only DROP TABLE removes
     return True
+
+
+def _forget_losses(name: str) -> None:
+    """A cache of this name that lost data before is another one."""
+    from ignite_strategy.dataset.losses import accept_data_loss
+
+    accept_data_loss(name)
 
 
 def put_objects(

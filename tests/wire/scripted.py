@@ -149,6 +149,12 @@ class Peer:
         op, request_id = struct.unpack_from("<hq", body)
         return Request(op, request_id, body[10:])
 
+    def scan_request(self) -> Request:
+        """The first scan; what a pass asks before it is unknown here, as to a server that lacks the operations."""
+        while (request := self.request()).op != SCAN:
+            self.answer(request, Failure(2, f"operation {request.op}"))
+        return request
+
     def send(self, data: bytes) -> None:
         try:
             self.socket.sendall(data)

@@ -170,7 +170,7 @@ class TestBrokenConnections:
 
         def script(peer):
             peer.handshake()
-            peer.request()
+            peer.scan_request()
             peer.socket.sendall(struct.pack("<iq", 1000, 1) + b"\x00" * 20)
             peer.close()
 
@@ -187,7 +187,7 @@ class TestBrokenConnections:
         def script(peer):
             if peer.index == 0:  # answers the first partition, then dies with the second query
                 peer.handshake()
-                request = peer.request()
+                request = peer.scan_request()
                 peer.answer(request, cursors._answer(request))
                 peer.request()
                 seen.set()
@@ -202,7 +202,7 @@ class TestBrokenConnections:
     def test_the_number_of_attempts_is_bounded(self):
         def script(peer):
             peer.handshake()
-            peer.request()
+            peer.scan_request()
 
         with ScriptedServer(script) as server:
             with pytest.raises(ConnectionFailedError):
@@ -220,7 +220,7 @@ class TestBrokenConnections:
     def test_a_silent_server_ends_with_a_deadline(self):
         def script(peer):
             peer.handshake()
-            peer.request()
+            peer.scan_request()
             threading.Event().wait(3)
 
         with ScriptedServer(script) as server:
@@ -275,7 +275,7 @@ class TestDropping:
     def test_dropping_does_not_wait_for_a_silent_server(self):
         def script(peer):
             peer.handshake()
-            peer.request()
+            peer.scan_request()
             threading.Event().wait(3)
 
         with ScriptedServer(script) as server:

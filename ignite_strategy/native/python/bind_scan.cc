@@ -23,8 +23,10 @@
 #include "native/python/bindings.h"
 #include "native/scan/config.h"
 #include "native/scan/discover.h"
+#include "native/scan/losses.h"
 #include "native/scan/report.h"
 #include "native/scan/scan.h"
+#include "native/wire/pool.h"
 
 namespace nb = nanobind;
 
@@ -104,6 +106,7 @@ nb::bytes MakeConfig(const std::string& cache, const PythonEndpoints& endpoints,
                      const std::vector<PythonColumn>& columns, bool local, bool env,
                      const std::optional<Partitions>& partitions, bool intersect, std::int32_t page_size,
                      double bytes_per_row, std::int64_t batch_size, bool drop_remainder,
+                     std::int32_t parallel_reads, bool deterministic, const nb::bytes& owners,
                      double connect_timeout, double request_timeout,
                      const std::optional<std::tuple<std::uint8_t, std::int32_t, bool>>& value_type,
                      const nb::bytes& security) {
@@ -118,6 +121,9 @@ nb::bytes MakeConfig(const std::string& cache, const PythonEndpoints& endpoints,
   config.bytes_per_row = bytes_per_row;
   config.batch_size = batch_size;
   config.drop_remainder = drop_remainder;
+  config.parallel_reads = parallel_reads;
+  config.deterministic = deterministic;
+  config.owners.assign(owners.c_str(), owners.size());
   config.timeouts = {Seconds(connect_timeout, "connect_timeout"),
                      Seconds(request_timeout, "request_timeout")};
   config.security = SecuritySettings::Parse(std::string(security.c_str(), security.size()));
@@ -327,6 +333,23 @@ nb::dict PythonDiscover(const std::string& host, std::uint16_t port, const std::
   return result;
 }
 
+// Who owns the partitions now, for Scan configurations: see losses.h.
+nb::bytes PythonOwners(const std::string& host, std::uint16_t port, const std::string& cache,
+                       double connect_timeout, double request_timeout, const nb::bytes& security, bool env) {
+  const Timeouts timeouts{Seconds(connect_timeout, "connect_timeout"),
+                          Seconds(request_timeout, "request_timeout")};
+  const Endpoint endpoint{host, port, ResolveSecurity(security, env ? kDatasetPrefixes : kNoPrefixes)};
+  std::string owners;
+  {
+    const Wait wait = PythonWait();
+    const WithoutPython unlocked;
+    const Lease lease = Pool::Process().Acquire(endpoint, timeouts, wait);
+    const CacheTopology topology = TakeTopology(*lease, cache, wait);
+    owners = Remember(topology, ObserveOwners(*lease, cache, topology, "", wait));
+  }
+  return nb::bytes(owners.data(), owners.size());
+}
+
 const char* Kind(Support support) {
   switch (support) {
     case Support::kScalar:
@@ -374,18 +397,25 @@ void BindScan(nb::module_& module) {
       },
       nb::arg("code"), nb::arg("decimal_float64"), nb::arg("enum_name"),
       "The dtype of a scalar's value or of an array's items.");
-  module.def("scan_config", &MakeConfig, nb::arg("cache"), nb::arg("endpoints"), nb::arg("columns"),
-             nb::kw_only(), nb::arg("local") = false, nb::arg("env") = true,
-             nb::arg("partitions") = nb::none(), nb::arg("intersect") = false, nb::arg("page_size") = 0,
-             nb::arg("bytes_per_row") = 0.0, nb::arg("batch_size") = 0, nb::arg("drop_remainder") = false,
-             nb::arg("connect_timeout") = 5.0, nb::arg("request_timeout") = 30.0,
-             nb::arg("value_type") = nb::none(), nb::arg("security") = nb::bytes("", 0),
-             "The description of a pass that the dataset op and Scan take.");
+  module.def(
+      "scan_config", &MakeConfig, nb::arg("cache"), nb::arg("endpoints"), nb::arg("columns"), nb::kw_only(),
+      nb::arg("local") = false, nb::arg("env") = true, nb::arg("partitions") = nb::none(),
+      nb::arg("intersect") = false, nb::arg("page_size") = 0, nb::arg("bytes_per_row") = 0.0,
+      nb::arg("batch_size") = 0, nb::arg("drop_remainder") = false, nb::arg("parallel_reads") = 1,
+      nb::arg("deterministic") = true, nb::arg("owners") = nb::bytes(""), nb::arg("connect_timeout") = 5.0,
+      nb::arg("request_timeout") = 30.0, nb::arg("value_type") = nb::none(),
+      nb::arg("security") = nb::bytes("", 0), "The description of a pass that the dataset op and Scan take.");
   module.def("discover", &PythonDiscover, nb::arg("host"), nb::arg("port"), nb::arg("cache"), nb::kw_only(),
              nb::arg("local") = false, nb::arg("type") = "", nb::arg("everywhere") = false,
              nb::arg("connect_timeout") = 5.0, nb::arg("request_timeout") = 30.0,
              nb::arg("security") = nb::bytes("", 0), nb::arg("env") = true,
              "What the server knows about the types in a cache, and what a sample of its rows looks like.");
+  module.def("owners", &PythonOwners, nb::arg("host"), nb::arg("port"), nb::arg("cache"), nb::kw_only(),
+             nb::arg("connect_timeout") = 5.0, nb::arg("request_timeout") = 30.0,
+             nb::arg("security") = nb::bytes("", 0), nb::arg("env") = true,
+             "The partitions' owners as scan_config takes them; compared with those that were seen before.");
+  module.def("forget_owners", &ForgetOwners, nb::arg("cache"),
+             "What is in the cache now counts as whole, whatever was lost.");
   module.def("decode_rows", &DecodeRows, nb::arg("rows"), nb::arg("count"), nb::arg("columns"),
              nb::arg("types"), nb::arg("value_type") = nb::none(),
              "Decodes rows as they are on the wire; `types` = type id -> response of operation 3002.");

@@ -49,6 +49,8 @@ PageData Cursor::Receive(const Wait& wait) {
 
 PageData Cursor::Parse(Response response) {
   PageData page;
+  page.topology_changed = response.topology_changed;
+  page.topology = {response.topology_version, response.topology_minor};
   try {
     Reader reader = response.payload();
     if (!open_) {

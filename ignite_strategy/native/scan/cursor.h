@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "native/scan/topology.h"
 #include "native/wire/connection.h"
 
 namespace ignite_strategy {
@@ -16,6 +17,8 @@ struct PageData {
   std::size_t rows_offset = 0;  // of the first key in the frame
   std::int32_t rows = 0;
   bool last = false;  // the server has released the cursor
+  bool topology_changed = false;
+  TopologyVersion topology;  // if it has changed
 
   // The keys and values, without the flag that ends the page.
   Reader Rows() const { return Reader(frame.data() + rows_offset, frame.size() - rows_offset - 1); }

@@ -1,44 +1,96 @@
 #include "native/scan/pages.h"
 
 #include <algorithm>
-#include <cmath>
 #include <new>
-#include <thread>
 #include <utility>
+
+#include "native/scan/losses.h"
 
 namespace ignite_strategy {
 namespace {
 
-// How long a dropped pass may take to leave the connection fit for reuse.
-constexpr Millis kCloseLimit{2000};
-// Rows of the page that measures rows of unknown size.
-constexpr std::int32_t kProbeRows = 16;
-
-// The error with the query in its text, which the wire does not know.
-Error Named(const Error& error, const Query& query) {
-  if (error.message().find(query.Describe()) != std::string::npos) return error;
-  return Error(error.code(), error.message() + " (" + query.Describe() + ")", error.server_status());
-}
+constexpr std::int16_t kCacheGetSize = 1020;
+constexpr std::uint8_t kPrimaryRows = 2;  // CachePeekMode.PRIMARY
+// What a row is taken for as long as nothing is known about it.
+constexpr double kBytesPerRow = 200;
 
 }  // namespace
-
-std::int32_t PageRows(double bytes_per_row) {
-  const double rows = std::floor(kPageBytes / std::max(bytes_per_row, 1.0));
-  return static_cast<std::int32_t>(std::clamp(rows, 1.0, static_cast<double>(kMaxPageRows)));
-}
 
 void Pages::Start() {
   std::thread([self = shared_from_this()] { self->Run(); }).detach();
 }
 
+// Runs the first lane and waits for the others.
 void Pages::Run() {
   std::optional<Error> error;
+  std::vector<std::thread> lanes;
   try {
-    if (!config_.partitions) {
-      ReadPartition(-1);
-    } else {
-      for (const std::int32_t partition : *config_.partitions) ReadPartition(partition);
+    Plan();
+    for (std::size_t lane = 1; lane < queues_.size(); ++lane)
+      lanes.emplace_back([this, lane] { RunLane(static_cast<int>(lane)); });
+    RunLane(0);
+  } catch (const Error& failure) {
+    error = failure;
+  } catch (const std::exception& failure) {
+    error = Error(Code::kInternal, std::string("reading cache '") + config_.cache + "': " + failure.what());
+  }
+  for (std::thread& lane : lanes) lane.join();
+  try {
+    // What was read is whole only if nobody left while it was.
+    if (!error && !cancellation_->cancelled()) watch_.Refresh();
+  } catch (const Error& failure) {
+    error = failure;
+  } catch (const std::exception& failure) {
+    error = Error(Code::kInternal, std::string("reading cache '") + config_.cache + "': " + failure.what());
+  }
+  End(std::move(error));
+}
+
+void Pages::Plan() {
+  std::size_t answered = 0;
+  std::shared_ptr<const CacheTopology> topology;
+  double partition_bytes = 0;
+  // If the configured addresses have died meanwhile, the other nodes of that time may still be there.
+  const CacheTopology earlier = Recalled(config_.owners);
+  for (bool fresh = false;; fresh = true) {
+    try {
+      Lease lease = AnyConnection(config_, &earlier, 0, fresh, NewWait(), &answered);
+      Answered(lease->endpoint());
+      topology = watch_.Begin(*lease);
+      if (NeedsSize(config_, *topology)) partition_bytes = PartitionBytes(*lease, *topology);
+      break;
+    } catch (const Error& error) {
+      // A connection from the pool may have been dead.
+      if (fresh || error.code() != Code::kUnavailable) throw;
     }
+  }
+  std::vector<Unit> units = MakePlan(config_, *topology, partition_bytes);
+  const std::size_t lanes = std::clamp<std::size_t>(static_cast<std::size_t>(config_.parallel_reads), 1,
+                                                    std::max<std::size_t>(units.size(), 1));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  queues_.resize(lanes);
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    std::deque<Unit>& mine = config_.deterministic ? queues_[i % lanes].units : units_;
+    mine.push_back(std::move(units[i]));
+  }
+}
+
+double Pages::PartitionBytes(Connection& connection, const CacheTopology& topology) const {
+  Writer request = CachePrefix(config_.cache);
+  request.Put<std::int32_t>(1).Put(kPrimaryRows);
+  const Response response = connection.Call(kCacheGetSize, request,
+                                            "counting the rows of cache '" + config_.cache + "'", NewWait());
+  Reader reader = response.payload();
+  const auto rows = static_cast<double>(reader.Get<std::int64_t>());
+  const double bytes = config_.bytes_per_row > 0 ? config_.bytes_per_row : kBytesPerRow;
+  return rows * bytes / static_cast<double>(std::max<std::size_t>(topology.primary.size(), 1));
+}
+
+// The border of a lane's thread: no exception passes it.
+void Pages::RunLane(int lane) {
+  std::optional<Error> error;
+  try {
+    Lane(lane, config_, pass_, &watch_, this, NewWait()).Run();
   } catch (const Error& failure) {
     error = failure;
   } catch (const std::bad_alloc&) {
@@ -46,124 +98,87 @@ void Pages::Run() {
   } catch (const std::exception& failure) {
     error = Error(Code::kInternal, std::string("reading cache '") + config_.cache + "': " + failure.what());
   }
-  lease_ = Lease();
-  End(std::move(error));
-}
-
-Wait Pages::NewWait() const { return Wait{Clock::time_point::max(), cancellation_, {}}; }
-
-void Pages::Connect(bool fresh) {
-  const Endpoint& endpoint = config_.endpoints[endpoint_index_];
-  lease_ = Lease();
-  lease_ = fresh ? Pool::Process().Open(endpoint, config_.timeouts, NewWait())
-                 : Pool::Process().Acquire(endpoint, config_.timeouts, NewWait());
   const std::lock_guard<std::mutex> lock(mutex_);
-  shared_endpoint_index_ = endpoint_index_;
-}
-
-void Pages::ReadPartition(std::int32_t partition) {
-  auto report = NewPartitionReport(pass_, config_.cache, partition);
-  Query query{config_.cache, partition, config_.local, 0};
-  rows_pushed_ = false;
-  // One more attempt on the same node, in case a pooled connection had died, and one on each other node.
-  std::size_t attempts = config_.endpoints.size() + 1;
-  bool fresh = false;
-  while (true) {
-    try {
-      if (!lease_ || fresh) Connect(fresh);
-      query.page_rows = ChoosePageRows(query);
-      const auto& node_id = lease_->node_id();
-      report->SetSource(node_id ? node_id->ToString() : "", lease_->endpoint().ToString());
-      report->state = PartitionReport::kReading;
-      Cursor cursor(&*lease_, query, NewWait());
-      try {
-        ReadPages(cursor, report);
-      } catch (...) {
-        if (!cursor.Close(kCloseLimit)) lease_.Discard();
-        throw;
-      }
-      return;
-    } catch (const Error& error) {
-      lease_ = Lease();
-      // Rows that were handed out must not come again: from then on a broken connection ends the pass.
-      const bool retry = error.code() == Code::kUnavailable && !rows_pushed_ && --attempts > 0;
-      if (!retry) {
-        Fail(report, error);
-        throw Named(error, query);
-      }
-      if (fresh) endpoint_index_ = (endpoint_index_ + 1) % config_.endpoints.size();
-      fresh = true;
-    }
+  queues_[static_cast<std::size_t>(lane)].ended = true;
+  if (error && !error_) {
+    error_ = std::move(error);
+    // The other lanes' rows are of no use any more; in the order of the pages this error comes last.
+    if (queues_.size() > 1) cancellation_->Cancel();
   }
+  changed_.notify_all();
 }
 
-std::int32_t Pages::ChoosePageRows(const Query& query) {
-  if (config_.page_size > 0) return config_.page_size;
-  if (rows_seen_ == 0 && config_.bytes_per_row <= 0) {
-    Query probe = query;
-    probe.page_rows = kProbeRows;
-    Cursor cursor(&*lease_, probe, NewWait());
-    const PageData page = cursor.Receive(NewWait());
-    rows_seen_ += page.rows;
-    bytes_seen_ += static_cast<std::int64_t>(page.frame.size());
-    if (!cursor.Close(kCloseLimit))
-      throw Error(Code::kUnavailable, lease_->endpoint().ToString() + ": the connection was lost");
-  }
-  if (rows_seen_ == 0) return PageRows(config_.bytes_per_row > 0 ? config_.bytes_per_row : kPageBytes / 1024);
-  return PageRows(static_cast<double>(bytes_seen_) / static_cast<double>(rows_seen_));
-}
-
-void Pages::ReadPages(Cursor& cursor, const std::shared_ptr<PartitionReport>& report) {
-  while (!cursor.finished()) {
-    auto page = std::make_shared<Page>();
-    static_cast<PageData&>(*page) = cursor.Receive(NewWait());
-    page->report = report;
-    rows_seen_ += page->rows;
-    bytes_seen_ += static_cast<std::int64_t>(page->frame.size());
-    if (page->rows > 0) rows_pushed_ = true;
-    if (!Push(std::move(page))) throw Error(Code::kCancelled, "the pass was dropped");
-  }
-}
-
-void Pages::Fail(const std::shared_ptr<PartitionReport>& report, const Error& error) {
-  report->state = error.code() == Code::kCancelled ? PartitionReport::kDropped : PartitionReport::kFailed;
+std::optional<Unit> Pages::NextUnit(int lane, const std::string& node) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  failed_ = report;
+  std::deque<Unit>& units = config_.deterministic ? queues_[static_cast<std::size_t>(lane)].units : units_;
+  if (units.empty() || cancellation_->cancelled()) return std::nullopt;
+  auto next = units.begin();
+  if (!config_.deterministic && !node.empty()) {
+    next = std::find_if(units.begin(), units.end(), [&](const Unit& unit) { return unit.node == node; });
+    if (next == units.end()) next = units.begin();
+  }
+  Unit unit = std::move(*next);
+  units.erase(next);
+  return unit;
 }
 
-bool Pages::Push(std::shared_ptr<const Page> page) {
+bool Pages::Push(int lane, std::shared_ptr<const Page> page) {
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return queue_.size() < kQueuedPages || cancellation_->cancelled(); });
+  Queue& queue = queues_[static_cast<std::size_t>(lane)];
+  changed_.wait(lock, [&] { return queue.pages.size() < kQueuedPages || cancellation_->cancelled(); });
   if (cancellation_->cancelled()) return false;
-  queue_.push_back(std::move(page));
+  queue.pages.push_back(std::move(page));
   changed_.notify_all();
   return true;
+}
+
+void Pages::Failed(const std::shared_ptr<PartitionReport>& report) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!failed_) failed_ = report;
+}
+
+void Pages::Answered(const Endpoint& endpoint) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  endpoint_ = endpoint;
 }
 
 void Pages::End(std::optional<Error> error) {
   const std::lock_guard<std::mutex> lock(mutex_);
   ended_ = true;
-  error_ = std::move(error);
+  if (!error_) error_ = std::move(error);
   changed_.notify_all();
+}
+
+int Pages::Ready() const {
+  for (std::size_t i = 0; i < queues_.size(); ++i) {
+    const std::size_t lane = (turn_ + i) % queues_.size();
+    if (!queues_[lane].pages.empty()) return static_cast<int>(lane);
+    // In an order of their own: a lane that is slow keeps its turn.
+    if (config_.deterministic && !queues_[lane].ended) return -1;
+  }
+  return -1;
 }
 
 Pages::Outcome Pages::Pop(Millis limit, const std::function<void()>& check,
                           std::shared_ptr<const Page>* page) {
   const auto deadline = Clock::now() + limit;
   std::unique_lock<std::mutex> lock(mutex_);
-  while (queue_.empty() && !ended_) {
+  int lane;
+  while ((lane = Ready()) < 0 && !ended_) {
     const auto now = Clock::now();
     if (now >= deadline) return Outcome::kWait;
     changed_.wait_until(lock, std::min(deadline, now + kWaitSlice));
-    if (check && queue_.empty()) {
+    if (check && Ready() < 0) {
       lock.unlock();
       check();
       lock.lock();
     }
   }
-  if (!queue_.empty()) {
-    *page = std::move(queue_.front());
-    queue_.pop_front();
+  if (lane >= 0) {
+    Queue& queue = queues_[static_cast<std::size_t>(lane)];
+    *page = std::move(queue.pages.front());
+    queue.pages.pop_front();
+    turn_ = (static_cast<std::size_t>(lane) + 1) % queues_.size();
     changed_.notify_all();
     return Outcome::kPage;
   }
@@ -174,7 +189,7 @@ Pages::Outcome Pages::Pop(Millis limit, const std::function<void()>& check,
 void Pages::Cancel() {
   cancellation_->Cancel();
   const std::lock_guard<std::mutex> lock(mutex_);
-  queue_.clear();
+  for (Queue& queue : queues_) queue.pages.clear();
   changed_.notify_all();
 }
 
@@ -185,7 +200,7 @@ std::shared_ptr<PartitionReport> Pages::failed() const {
 
 Endpoint Pages::endpoint() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return config_.endpoints[shared_endpoint_index_];
+  return endpoint_;
 }
 
 }  // namespace ignite_strategy

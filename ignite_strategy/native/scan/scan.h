@@ -47,6 +47,7 @@ class Scan {
   // The batch; only after Prepare returned kReady.
   Batch Take();
   const ScanConfig& config() const { return config_; }
+  std::int64_t rows_delivered() const { return rows_delivered_; }
 
  private:
   struct Decoding;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "native/scan/losses.h"
 #include "native/scan/report.h"
 #include "native/tensorflow/passes.h"
 #include "native/tensorflow/tensors.h"
@@ -201,6 +202,15 @@ IGNITE_STRATEGY_EXPORT bool ignite_strategy_put_secrets(const char* key, const c
     return true;
   } catch (...) {
     return false;
+  }
+}
+
+// What is in the cache now counts as whole, whatever was lost.
+IGNITE_STRATEGY_EXPORT void ignite_strategy_forget_owners(const char* cache) {
+  try {
+    ignite_strategy::ForgetOwners(cache);
+  } catch (...) {
+    // No memory: the loss stays known.
   }
 }
 

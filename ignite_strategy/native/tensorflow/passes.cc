@@ -36,7 +36,16 @@ Scan::State Pass::Prepare(Millis limit) {
   // Once interrupted the pass stays so: map().batch() asks for all rows of a batch before it reports an
   // error.
   if (interrupted_) check();
-  return scan_.Prepare(limit, check);
+  try {
+    return scan_.Prepare(limit, check);
+  } catch (const Error& error) {
+    // TensorFlow makes an InternalError, the end of a training, of any kernel's UnavailableError. A pass that
+    // broke on its way is the other code after which its sessions go back to the last checkpoint; one that
+    // did not even begin would let them try for ever.
+    if (error.code() != Code::kUnavailable || scan_.rows_delivered() == 0) throw;
+    throw Error(Code::kAborted, error.message() + "; begin the pass again, from the last checkpoint",
+                error.server_status());
+  }
 }
 
 Batch Pass::Take() {

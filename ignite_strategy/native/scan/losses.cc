@@ -1,0 +1,183 @@
+#include "native/scan/losses.h"
+
+#include <algorithm>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace ignite_strategy {
+namespace {
+
+// Caches whose owners are remembered; the one that was looked at longest ago goes first.
+constexpr std::size_t kMaxKnown = 512;
+
+struct Known {
+  std::string cache;
+  CacheTopology topology;
+  Losses lost;
+};
+
+struct Memory {
+  std::mutex mutex;
+  std::list<Known> known;          // the latest first
+  std::set<std::string> accepted;  // caches whose datasets may remember what was accepted meanwhile
+};
+
+// Never destroyed: a pass may still end while the process exits.
+Memory& Process() {
+  static auto* memory = new Memory;
+  return *memory;
+}
+
+void PutText(Writer& writer, const std::string& text) {
+  writer.Put<std::int32_t>(static_cast<std::int32_t>(text.size())).PutBytes(text.data(), text.size());
+}
+
+std::string GetText(Reader& reader) {
+  const std::size_t size = reader.Count(1);
+  return std::string(reinterpret_cast<const char*>(reader.Bytes(size)), size);
+}
+
+Known Recall(const std::string& cache, const std::string& bytes) {
+  Reader reader(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+  Known known{cache, {}, {}};
+  CacheTopology& topology = known.topology;
+  topology.known = true;
+  topology.version.major = reader.Get<std::int64_t>();
+  topology.version.minor = reader.Get<std::int32_t>();
+  topology.nodes.resize(reader.Count(8));
+  for (CacheNode& node : topology.nodes) {
+    node.id = GetText(reader);
+    const std::string host = GetText(reader);
+    const auto port = reader.Get<std::uint16_t>();
+    if (!host.empty()) node.endpoints.push_back({host, port});
+  }
+  topology.primary.resize(reader.Count(2));
+  for (std::int32_t& node : topology.primary) {
+    node = reader.Get<std::int16_t>();
+    if (node >= static_cast<std::int32_t>(topology.nodes.size()) || node < -1)
+      throw Error(Code::kInvalidArgument, "an owner that is not in the list");
+  }
+  const std::size_t lost = reader.Count(8);
+  for (std::size_t i = 0; i < lost; ++i) {
+    const auto partition = reader.Get<std::int32_t>();
+    known.lost.emplace(partition, GetText(reader));
+  }
+  return known;
+}
+
+bool SharesNode(const CacheTopology& one, const CacheTopology& other) {
+  return std::any_of(one.nodes.begin(), one.nodes.end(),
+                     [&](const CacheNode& node) { return other.Find(node.id) >= 0; });
+}
+
+// Whether `before` was the cluster that `now` is. Two clusters may have caches of one name.
+bool SameCluster(Connection& connection, const CacheTopology& before, const CacheTopology& now,
+                 const Wait& wait) {
+  if (SharesNode(before, now)) return true;
+  const std::vector<std::string> gone = NodesGoneSince(connection, before.version.major, wait);
+  return std::any_of(gone.begin(), gone.end(), [&](const std::string& id) { return before.Find(id) >= 0; });
+}
+
+// The partitions whose owner has left between `before` and `now` with no copy that is sure to be there.
+void AddLost(const CacheTopology& before, const CacheTopology& now, Losses& lost) {
+  if (now.replicated) return;  // every node has a copy
+  std::int32_t departed = 0;
+  for (const CacheNode& node : before.nodes) departed += now.Find(node.id) < 0 ? 1 : 0;
+  if (departed <= now.backups) return;
+  // With copies and any policy but IGNORE the server refuses to read what it has lost.
+  if (now.backups > 0 && now.loss_policy != CacheTopology::kIgnore) return;
+  for (std::size_t i = 0; i < before.primary.size(); ++i) {
+    const CacheNode* owner = before.Primary(static_cast<std::int32_t>(i));
+    if (owner != nullptr && now.Find(owner->id) < 0)
+      lost.emplace(static_cast<std::int32_t>(i), owner->Describe());
+  }
+}
+
+}  // namespace
+
+std::string Remember(const CacheTopology& topology, const Losses& lost) {
+  if (!topology.known) return "";
+  Writer writer;
+  writer.Put(topology.version.major).Put(topology.version.minor);
+  writer.Put<std::int32_t>(static_cast<std::int32_t>(topology.nodes.size()));
+  for (const CacheNode& node : topology.nodes) {
+    PutText(writer, node.id);
+    PutText(writer, node.endpoints.empty() ? "" : node.endpoints.front().host);
+    writer.Put<std::uint16_t>(node.endpoints.empty() ? 0 : node.endpoints.front().port);
+  }
+  writer.Put<std::int32_t>(static_cast<std::int32_t>(topology.primary.size()));
+  for (const std::int32_t node : topology.primary) writer.Put(static_cast<std::int16_t>(node));
+  writer.Put<std::int32_t>(static_cast<std::int32_t>(lost.size()));
+  for (const auto& [partition, node] : lost) {
+    writer.Put(partition);
+    PutText(writer, node);
+  }
+  return std::string(writer.bytes().begin(), writer.bytes().end());
+}
+
+CacheTopology Recalled(const std::string& owners) {
+  return owners.empty() ? CacheTopology() : Recall("", owners).topology;
+}
+
+Losses ObserveOwners(Connection& connection, const std::string& cache, const CacheTopology& now,
+                     const std::string& earlier, const Wait& wait) {
+  if (!now.known) return {};
+  Memory& memory = Process();
+  std::list<Known> candidates;
+  bool accepted;
+  {
+    const std::lock_guard<std::mutex> lock(memory.mutex);
+    accepted = memory.accepted.erase(cache) != 0;
+    for (const Known& known : memory.known) {
+      if (known.cache == cache) candidates.push_back(known);
+    }
+  }
+  std::optional<Known> before;
+  for (Known& known : candidates) {
+    if (!SameCluster(connection, known.topology, now, wait)) continue;
+    before = std::move(known);
+    break;
+  }
+  Losses lost;
+  if (before) AddLost(before->topology, now, lost);
+  if (!earlier.empty() && !accepted) {
+    const Known told = Recall(cache, earlier);
+    const bool newer = !before || before->topology.version < told.topology.version;
+    if (newer && SameCluster(connection, told.topology, now, wait)) {
+      AddLost(told.topology, now, lost);
+      lost.insert(told.lost.begin(), told.lost.end());
+    }
+  }
+
+  const std::lock_guard<std::mutex> lock(memory.mutex);
+  Known mine{cache, now, std::move(lost)};
+  for (auto known = memory.known.begin(); known != memory.known.end();) {
+    const bool same = known->cache == cache && (SharesNode(known->topology, now) ||
+                                                (before && SharesNode(known->topology, before->topology)));
+    if (!same) {
+      ++known;
+      continue;
+    }
+    mine.lost.insert(known->lost.begin(), known->lost.end());
+    // Somebody else may have looked later than the answer that `now` is.
+    if (now.version < known->topology.version) mine.topology = known->topology;
+    known = memory.known.erase(known);
+  }
+  memory.known.push_front(mine);
+  if (memory.known.size() > kMaxKnown) memory.known.pop_back();
+  return mine.lost;
+}
+
+void ForgetOwners(const std::string& cache) {
+  Memory& memory = Process();
+  const std::lock_guard<std::mutex> lock(memory.mutex);
+  memory.known.remove_if([&](const Known& known) { return known.cache == cache; });
+  if (memory.accepted.size() >= kMaxKnown) memory.accepted.clear();
+  memory.accepted.insert(cache);
+}
+
+}  // namespace ignite_strategy

@@ -1,0 +1,126 @@
+#include "native/scan/watch.h"
+
+#include <algorithm>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "native/scan/losses.h"
+#include "native/wire/environment.h"
+
+namespace ignite_strategy {
+namespace {
+
+constexpr Millis kLookPause{100};
+// While nodes come and go a server may fail to tell.
+constexpr int kLooks = 5;
+constexpr std::int32_t kFailed = 1;
+constexpr std::size_t kMaxNamed = 24;
+
+// "1,3-5", or the first of many.
+std::string Some(const Partitions& partitions) {
+  if (partitions.size() <= kMaxNamed) return FormatPartitions(partitions);
+  const Partitions first(partitions.begin(), partitions.begin() + kMaxNamed);
+  return FormatPartitions(first) + ",... (" + std::to_string(partitions.size()) + " in all)";
+}
+
+}  // namespace
+
+std::shared_ptr<const CacheTopology> Watch::Begin(Connection& connection) {
+  const std::lock_guard<std::mutex> lock(looking_);
+  Look(connection);
+  return topology();
+}
+
+std::shared_ptr<const CacheTopology> Watch::topology() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return topology_;
+}
+
+void Watch::Look(Connection& connection) {
+  auto now = std::make_shared<CacheTopology>(TakeTopology(connection, config_.cache, wait_));
+  if (now->known) Check(*now, connection);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (noticed_ < now->version) noticed_ = now->version;
+  topology_ = std::move(now);
+}
+
+void Watch::Check(const CacheTopology& now, Connection& connection) const {
+  const Losses losses = ObserveOwners(connection, config_.cache, now, config_.owners, wait_);
+  if (losses.empty() || config_.local) return;
+  Partitions lost;
+  std::set<std::string> nodes;
+  for (const auto& [partition, node] : losses) {
+    const bool wanted =
+        !config_.partitions || std::find(config_.partitions->begin(), config_.partitions->end(), partition) !=
+                                   config_.partitions->end();
+    if (!wanted) continue;
+    lost.push_back(partition);
+    nodes.insert(node);
+  }
+  if (lost.empty()) return;
+  std::string owners;
+  for (const std::string& node : nodes) owners += (owners.empty() ? "" : ", ") + node;
+  throw Error(Code::kDataLoss,
+              "cache '" + config_.cache + "' has lost data: partitions " + Some(lost) + " were on " + owners +
+                  ", which left the cluster, and no copy is sure to be there (backups " +
+                  std::to_string(now.backups) +
+                  "). Load the rows again and say so with ignite_strategy.accept_data_loss('" +
+                  config_.cache + "'), or keep backups");
+}
+
+void Watch::Notice(const TopologyVersion& seen) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!topology_ || !topology_->known || !(noticed_ < seen)) return;
+  }
+  Refresh();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (noticed_ < seen) noticed_ = seen;
+}
+
+void Watch::Refresh() {
+  const std::lock_guard<std::mutex> lock(looking_);
+  const std::shared_ptr<const CacheTopology> before = topology();
+  if (before && !before->known) return;
+  for (int attempt = 1;; ++attempt) {
+    try {
+      std::size_t answered = 0;
+      // A connection from the pool may have died with its node.
+      const Lease lease = AnyConnection(config_, before.get(), 0, attempt > 1, wait_, &answered);
+      return Look(*lease);
+    } catch (const Error& error) {
+      const bool passing = error.code() == Code::kUnavailable || error.server_status() == kFailed;
+      if (!passing || attempt >= kLooks) throw;
+    }
+    wait_.NextSlice("asking who owns the partitions");
+    std::this_thread::sleep_for(kLookPause);
+  }
+}
+
+bool Watch::AwaitChange(const Unit& unit, Millis limit) {
+  const auto deadline = Clock::now() + limit;
+  while (true) {
+    try {
+      Refresh();
+      if (Moved(unit)) return true;
+    } catch (const Error& error) {
+      const bool passing = error.code() == Code::kUnavailable || error.server_status() == kFailed;
+      if (!passing || Clock::now() >= deadline) throw;
+    }
+    if (Clock::now() >= deadline) return false;
+    wait_.NextSlice("waiting for the cluster to notice that a node has left");
+    std::this_thread::sleep_for(kLookPause);
+  }
+}
+
+bool Watch::Moved(const Unit& unit) const {
+  if (unit.node.empty()) return false;
+  const std::shared_ptr<const CacheTopology> now = topology();
+  return std::any_of(unit.partitions.begin(), unit.partitions.end(), [&](std::int32_t partition) {
+    const CacheNode* node = now->Primary(partition);
+    return node == nullptr || node->id != unit.node;
+  });
+}
+
+}  // namespace ignite_strategy

@@ -1,0 +1,237 @@
+"""Nodes that die, and rows that change, while and between passes: what a pass promises holds, or it says that not."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import closing, contextmanager
+
+import pytest
+
+from ignite_strategy import accept_data_loss, library
+from ignite_strategy.local import LocalCluster
+from ignite_strategy.settings import parse_endpoint
+from ignite_strategy.topology.caches import connect, create_cache, drop_cache
+
+tf = pytest.importorskip("tensorflow")
+from ignite_strategy.dataset import IgniteDataset  # noqa: E402
+
+pytestmark = pytest.mark.integration
+
+ROWS = 2000
+DEFAULTS = "DEFAULTS"  # as Ignite makes a cache: 1024 partitions, backups 0, loss policy IGNORE
+SAFE, COPIES = "SAFE", "COPIES"
+CACHES = (DEFAULTS, SAFE, COPIES)
+
+
+@pytest.fixture(scope="module")
+def three():
+    """Three nodes of our own: the tests below kill two of them, one after the other."""
+    with LocalCluster(nodes=3, heap_mb=384, data_mb=512) as cluster:
+        with closing(connect(cluster.addresses)) as client:
+            client.get_or_create_cache(DEFAULTS)
+            create_cache(client, SAFE, partitions=12)
+            create_cache(client, COPIES, partitions=12, backups=1)
+            for name in CACHES:
+                client.get_cache(name).put_all({n: n for n in range(ROWS)})
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def datasets(three):
+    """Made before any node dies, as in a training that has begun."""
+    host, port = parse_endpoint(three.addresses[0])
+    return {name: IgniteDataset(name, host, port, batch_size=20, page_size=20) for name in CACHES}
+
+
+def keys(dataset) -> list[int]:
+    return [key for batch in dataset for key in batch["key"].numpy().tolist()]
+
+
+def source(cache: str) -> str:
+    """The address that the pass at hand reads from."""
+    return [entry for entry in library.reader_report() if entry["cache"] == cache][-1]["endpoint"]
+
+
+def drain(iterator, got: list[int]) -> Exception | None:
+    try:
+        for batch in iterator:
+            got += batch["key"].numpy().tolist()
+    except tf.errors.OpError as error:
+        return error
+    return None
+
+
+class TestKilledNode:
+    """In the order in which they stand here: each leaves the cluster as the next one needs it."""
+
+    def test_before_a_node_dies_every_row_comes_from_its_own_node(self, three, datasets):
+        for name, dataset in datasets.items():
+            assert sorted(keys(dataset)) == list(range(ROWS)), name
+        endpoints = {
+            entry["endpoint"]
+            for entry in library.reader_report()
+            if entry["cache"] in CACHES and entry["rows"]
+        }
+        assert endpoints == {node.address for node in three.nodes}
+
+    def test_during_passes(self, three, datasets):
+        running, got = {}, {}
+        for name in CACHES:
+            running[name] = iter(datasets[name])
+            got[name] = next(running[name])["key"].numpy().tolist()
+        busy = {source(name) for name in CACHES}
+        victim = next(node for node in reversed(three.nodes) if node.address not in busy)
+        three.victim = victim
+        victim.kill()
+        for name in (DEFAULTS, SAFE):
+            error = drain(running[name], got[name])
+            assert isinstance(error, tf.errors.DataLossError), f"{name}: {error}"
+            assert f"'{name}'" in error.message
+            assert str(victim.node_id) in error.message
+            for _ in range(2):  # and every later next says it again
+                assert isinstance(drain(running[name], got[name]), tf.errors.DataLossError)
+            assert len(got[name]) == len(set(got[name]))
+        # Nothing of the victim's partitions had been handed out: they are read from their new primaries.
+        assert drain(running[COPIES], got[COPIES]) is None
+        assert sorted(got[COPIES]) == list(range(ROWS))
+
+    def test_the_next_passes_say_so_too_whatever_the_loss_policy(self, three, datasets):
+        host, port = parse_endpoint(next(node.address for node in three.nodes if node.running))
+        for name in (DEFAULTS, SAFE):
+            new = IgniteDataset(name, host, port, batch_size=50, element_spec=_rows(), parallel_reads=2)
+            for dataset in (datasets[name], datasets[name], new):
+                with pytest.raises(tf.errors.DataLossError, match=rf"'{name}'.*partitions \d.*backups 0"):
+                    keys(dataset)
+        assert sorted(keys(datasets[COPIES])) == list(range(ROWS))
+
+    def test_between_passes_of_another_process(self, three, datasets):
+        """What the dataset knew when it was made travels with it: here the memory of this process is cleared."""
+        library.forget_owners(DEFAULTS)
+        left = keys(datasets[DEFAULTS])  # accepted: this pass takes what is there as whole
+        assert 0 < len(left) < ROWS
+        assert sorted(keys(datasets[DEFAULTS])) == sorted(left)
+
+    def test_partitions_of_other_nodes_are_still_read(self, three, datasets):
+        host, port = parse_endpoint(next(node.address for node in three.nodes if node.running))
+        whole = []
+        failed = 0
+        for partition in range(12):
+            try:
+                whole += keys(
+                    IgniteDataset(SAFE, host, port, part=partition, batch_size=50, element_spec=_rows())
+                )
+            except tf.errors.DataLossError as error:
+                assert f"partitions {partition}" in error.message  # noqa: PT017
+                failed += 1
+        assert failed > 0
+        assert len(whole) == len(set(whole)) > 0
+
+    def test_accepted_loss_and_a_cache_made_anew(self, three, datasets):
+        host, port = parse_endpoint(next(node.address for node in three.nodes if node.running))
+        with closing(connect([node.address for node in three.nodes if node.running])) as client:
+            client.get_cache(DEFAULTS).put_all({n: n for n in range(ROWS)})
+            accept_data_loss(DEFAULTS)
+            assert sorted(keys(datasets[DEFAULTS])) == list(range(ROWS))
+            drop_cache(client, SAFE)
+            create_cache(client, SAFE, partitions=12)
+            client.get_cache(SAFE).put_all({n: n for n in range(ROWS)})
+        assert sorted(keys(IgniteDataset(SAFE, host, port, batch_size=50))) == list(range(ROWS))
+
+    def test_rows_of_the_killed_node_were_handed_out(self, three, datasets):
+        """They must not come again: with copies or without, the pass ends with an error and says why."""
+        # Copies that the first death took are made again before the second.
+        alive = [node for node in three.nodes if node.running]
+        _await_copies(alive, COPIES)
+        running = iter(IgniteDataset(COPIES, *parse_endpoint(alive[0].address), batch_size=20, page_size=20))
+        got = next(running)["key"].numpy().tolist()
+        address = source(COPIES)
+        next(node for node in alive if node.address == address).kill()
+        error = drain(running, got)
+        assert isinstance(error, tf.errors.AbortedError), str(error)
+        assert "rows of partition" in error.message
+        assert "begin the pass again" in error.message
+        assert isinstance(drain(running, got), tf.errors.AbortedError)
+        assert len(got) == len(set(got)) < ROWS
+        # The next pass is whole.
+        last = next(node for node in three.nodes if node.running)
+        host, port = parse_endpoint(last.address)
+        assert sorted(keys(IgniteDataset(COPIES, host, port, batch_size=50))) == list(range(ROWS))
+
+    def test_no_node_left(self, three, datasets):
+        """The dataset names one node, which may be gone; it remembers the others from when it was made."""
+        running = iter(datasets[COPIES])
+        next(running)
+        next(node for node in three.nodes if node.running).kill()
+        start = time.monotonic()
+        error = drain(running, [])
+        assert isinstance(error, tf.errors.AbortedError), str(error)
+        assert time.monotonic() - start < 15
+        with pytest.raises(tf.errors.OpError, match="'COPIES'"):
+            keys(datasets[COPIES])
+
+
+def _rows():
+    return {"key": tf.TensorSpec([], tf.int64), "val": tf.TensorSpec([], tf.int64)}
+
+
+def _await_copies(nodes, cache: str) -> None:
+    """Waits until every partition has a copy on each of two nodes."""
+    from ignite_strategy.topology.caches import sql
+
+    text = (
+        "SELECT COUNT(*) FROM SYS.PARTITION_STATES WHERE STATE = 'OWNING' AND CACHE_GROUP_ID = "
+        f"(SELECT CACHE_GROUP_ID FROM SYS.CACHES WHERE CACHE_NAME = '{cache}')"
+    )
+    deadline = time.monotonic() + 30
+    with closing(connect([node.address for node in nodes])) as client:
+        while sql(client, text).rows[0][0] < 24:
+            assert time.monotonic() < deadline, "the copies were not made"
+            time.sleep(0.1)
+
+
+class TestChangingRows:
+    STAY, COME_AND_GO = 1000, 3000
+
+    @contextmanager
+    def changes(self, cluster, name):
+        """Puts and removes other keys, and overwrites those that stay, until the block ends."""
+        stop, rounds = threading.Event(), [0]
+
+        def change():
+            with closing(connect(cluster.addresses)) as client:
+                cache = client.get_cache(name)
+                guests = list(range(self.STAY, self.COME_AND_GO))
+                while not stop.is_set():
+                    cache.put_all({key: rounds[0] for key in guests})
+                    cache.put_all({key: rounds[0] for key in range(0, self.STAY, 3)})
+                    cache.remove_keys(guests)
+                    rounds[0] += 1
+
+        thread = threading.Thread(target=change, daemon=True)
+        thread.start()
+        try:
+            yield rounds
+        finally:
+            stop.set()
+            thread.join(30)
+
+    @pytest.mark.parametrize("partitions", [4, None])
+    def test_keys_that_stay_are_seen_once_and_none_twice(self, cluster, fresh_name, partitions):
+        host, port = parse_endpoint(cluster.addresses[0])
+        with closing(connect(cluster.addresses)) as client:
+            create_cache(client, fresh_name, partitions=partitions)
+            client.get_cache(fresh_name).put_all({n: -1 for n in range(self.STAY)})
+        passes = [
+            IgniteDataset(fresh_name, host, port, batch_size=100, page_size=7, **options)
+            for options in ({}, {"parallel_reads": 3, "deterministic": False})
+        ]
+        with self.changes(cluster, fresh_name) as rounds:
+            before = rounds[0]
+            count = 0
+            while count < 6 or rounds[0] < before + 2:
+                got = keys(passes[count % 2])
+                assert len(got) == len(set(got))
+                assert set(range(self.STAY)) <= set(got)
+                count += 1
+        assert count >= 6
