@@ -203,8 +203,8 @@ class TestChangingRows:
                 cache = client.get_cache(name)
                 guests = list(range(self.STAY, self.COME_AND_GO))
                 while not stop.is_set():
-                    cache.put_all({key: rounds[0] for key in guests})
-                    cache.put_all({key: rounds[0] for key in range(0, self.STAY, 3)})
+                    cache.put_all(dict.fromkeys(guests, rounds[0]))
+                    cache.put_all(dict.fromkeys(range(0, self.STAY, 3), rounds[0]))
                     cache.remove_keys(guests)
                     rounds[0] += 1
 
@@ -221,7 +221,7 @@ class TestChangingRows:
         host, port = parse_endpoint(cluster.addresses[0])
         with closing(connect(cluster.addresses)) as client:
             create_cache(client, fresh_name, partitions=partitions)
-            client.get_cache(fresh_name).put_all({n: -1 for n in range(self.STAY)})
+            client.get_cache(fresh_name).put_all(dict.fromkeys(range(self.STAY), -1))
         passes = [
             IgniteDataset(fresh_name, host, port, batch_size=100, page_size=7, **options)
             for options in ({}, {"parallel_reads": 3, "deterministic": False})
