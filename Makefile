@@ -18,7 +18,7 @@ export IGNITE_STRATEGY_NEWEST_PYTHON := $(NEWEST)/bin/python
 # The build tools come from the environment, not from whatever this machine has.
 export PATH := $(VENV)/bin:$(PATH)
 
-.PHONY: help setup build newest demo test test-fast bench fuzz check format wheel clean prerequisites
+.PHONY: help setup build newest demo test test-fast test-matrix bench fuzz check format wheel clean prerequisites
 .DELETE_ON_ERROR:
 
 help: ## This list
@@ -63,6 +63,9 @@ demo: build ## Train the digits example on an embedded cluster, with both strate
 
 test: build newest ## All tests, on real servers
 	@$(PYTEST) tests
+
+test-matrix: build newest ## The data tests on Ignite 2.7.6, 2.8.1 and 2.17.0, with TensorFlow 2.15 and the newest
+	@PYTHON=$(PY) NEWEST=$(NEWEST)/bin/python .ci/matrix
 
 test-fast: build ## The tests that need no server: seconds, for each commit
 	@$(PYTEST) -q tests/unit tests/wire

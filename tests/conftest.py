@@ -14,8 +14,8 @@ import pytest
 from ignite_strategy.local import LocalCluster
 
 _STRIPPED = ("IGNITE_", "IGFS_", "TF_CONFIG", "TF_CLUSTER", "TF_WORKERS")
-# Where downloads are, and another interpreter: no behaviour depends on them.
-_KEPT = ("IGNITE_STRATEGY_CACHE", "IGNITE_STRATEGY_NEWEST_PYTHON")
+# Where downloads are, another interpreter, and another release of Ignite (make test-matrix).
+_KEPT = ("IGNITE_STRATEGY_CACHE", "IGNITE_STRATEGY_NEWEST_PYTHON", "IGNITE_STRATEGY_TEST_VERSION")
 _names = itertools.count()
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -37,7 +37,8 @@ def cluster() -> Iterator[LocalCluster]:
 
     Each cache of 1024 partitions takes some 12 MB on each node before it has a row, and the tests make many.
     """
-    with LocalCluster(nodes=2, data_mb=6144) as running:
+    version = os.environ.get("IGNITE_STRATEGY_TEST_VERSION")
+    with LocalCluster(nodes=2, data_mb=6144, version=version) as running:
         yield running
 
 

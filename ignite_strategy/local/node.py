@@ -215,8 +215,12 @@ class LocalNode:
         except FileNotFoundError:
             return None
         ids = re.findall(r"Local node \[ID=([0-9A-Fa-f-]{36})", text)
-        servers = re.findall(r"Topology snapshot \[[^]]*servers=(\d+)", text)
-        return (uuid.UUID(ids[-1]), int(servers[-1])) if ids and servers else None
+        snapshots = re.findall(r"Topology snapshot \[ver=(\d+)[^]]*servers=(\d+)", text)
+        if not ids or not snapshots:
+            return None
+        # Two threads write them, not always in order.
+        _, servers = max((int(version), int(servers)) for version, servers in snapshots)
+        return uuid.UUID(ids[-1]), servers
 
     def kill(self) -> None:
         """Sends SIGKILL: what a crash looks like. The process is gone on return."""

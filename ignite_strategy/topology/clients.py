@@ -43,7 +43,8 @@ def open_client(
     """
     from ignite_strategy import _core
 
-    settings = security_for(endpoints, security).native()
+    wanted = security_for(endpoints, security)
+    settings = wanted.native()
     resolved: dict[str, Any] = dict(_core.resolve_security(settings, list(CLUSTER_PREFIXES)) or {})
     # Without a handler of its own its logger prints the traceback of every refused connection.
     logging.getLogger("pyignite").addHandler(logging.NullHandler())
@@ -57,6 +58,7 @@ def open_client(
         password=resolved.get("password"),
         use_ssl=False,  # it would switch it on by itself for a user; _Transport does it
     )
+    client.security = wanted
     client.tls_context = tls_context(_tls(resolved)) if resolved.get("tls") else None
     client.connect([tuple(endpoint) for endpoint in endpoints]).__enter__()
     return client
@@ -159,6 +161,7 @@ def _client_class() -> Any:
             """Opens such connections."""
 
             tls_context: ssl.SSLContext | None = None
+            security: Security
 
             def _connect(self, nodes: Sequence[tuple[str, int]]) -> None:
                 self._nodes.extend(

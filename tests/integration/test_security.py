@@ -72,6 +72,7 @@ INTERPRETERS = [
 def run(python: str, arguments: dict[str, object], **variables: str) -> dict[str, object]:
     done = subprocess.run(
         [python, "-c", PROGRAM, json.dumps(arguments)],
+        cwd="/",  # not in this tree: another interpreter has its own copy of the native libraries
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", **variables},
         capture_output=True,
         text=True,
