@@ -99,9 +99,10 @@ def client(authority: Authority) -> Pair:
 @pytest.fixture(scope="module")
 def encrypted(authority: Authority) -> Iterator[LocalCluster]:
     """sslEnabled."""
-    tls = NodeTls(authority.keystore("node", ["127.0.0.1", "node-0.example"]), STORE_PASSWORD)
+    # The certificate does not have the addresses that the nodes announce.
+    tls = NodeTls(authority.keystore("node", ["localhost", "node-0.example"]), STORE_PASSWORD)
     security = Security(Tls(cafile=authority.cafile))
-    with LocalCluster(nodes=1, tls=tls, security=security) as cluster:
+    with LocalCluster(nodes=1, tls=tls, security=security, host="localhost") as cluster:
         fill(cluster)
         yield cluster
 
@@ -120,7 +121,7 @@ def guarded(authority: Authority, client: Pair) -> Iterator[LocalCluster]:
         cafile=authority.cafile, certfile=client.certfile, keyfile=client.keyfile, cert_password=SECRET
     )
     first = Security(mine, Credentials("ignite", "ignite"))
-    with LocalCluster(nodes=1, tls=tls, authentication=True, security=first) as cluster:
+    with LocalCluster(nodes=1, tls=tls, authentication=True, security=first, agents=True) as cluster:
         fill(cluster)
         with closing(connect(cluster.addresses, security=first)) as admin:
             sql(admin, f"CREATE USER \"reader\" WITH PASSWORD '{SECRET}'")
@@ -181,9 +182,9 @@ class TestTls:
     def test_a_name_that_the_certificate_does_not_have(self, encrypted, authority):
         _, port = parse_endpoint(encrypted.addresses[0])
         with pytest.raises(
-            errors.AuthenticationError, match=r"not for localhost but for 127\.0\.0\.1, node-0"
+            errors.AuthenticationError, match=r"not for 127\.0\.0\.1 but for localhost, node-0"
         ):
-            read(CACHE, "localhost", port, security=Security(Tls(cafile=authority.cafile)))
+            read(CACHE, "127.0.0.1", port, security=Security(Tls(cafile=authority.cafile)))
 
     def test_a_plain_node_that_is_asked_for_tls(self, cluster, authority):
         host, port = parse_endpoint(cluster.addresses[0])
@@ -203,7 +204,7 @@ class TestTls:
             connect(encrypted.addresses, security=Security(Tls()))
         _, port = parse_endpoint(encrypted.addresses[0])
         with pytest.raises(errors.AuthenticationError, match="certificate"):
-            connect([f"localhost:{port}"], security=security)  # the name is compared
+            connect([f"127.0.0.1:{port}"], security=security)  # the name is compared
         with pytest.raises(errors.ConnectionFailedError):
             connect(encrypted.addresses)
 
@@ -293,6 +294,36 @@ class TestUsersAndClientCertificates:
         for text in (command, node.log.read_text(errors="replace")):
             assert STORE_PASSWORD not in text
             assert SECRET not in text
+
+    def test_a_resolver_and_its_tasks(self, guarded, authority, client):
+        """The tasks take TLS, user and password from their agent: none of it is in the graph."""
+        tf = pytest.importorskip("tensorflow")
+        from ignite_strategy.dataset import IgniteDataset
+        from ignite_strategy.topology import IgniteClusterResolver
+
+        tls, credentials = guarded.security.tls, guarded.security.credentials
+        with IgniteClusterResolver(
+            CACHE, guarded.addresses, tls=tls, credentials=credentials, layout="node"
+        ) as resolver:
+            resolver.start()
+            with tf.Graph().as_default() as graph:
+                with tf.device("/job:chief/task:0"):
+                    dataset = IgniteDataset(CACHE, columns=["key"]).batch(50)
+                    iterator = tf.compat.v1.data.make_initializable_iterator(dataset)
+                    following = iterator.get_next()["key"]
+                    # igfs:// in the task, too
+                    written = tf.io.write_file("igfs:///from-a-task.txt", "secured")
+                assert SECRET not in graph.as_graph_def().SerializeToString().decode("latin-1")
+                found: list[int] = []
+                with tf.compat.v1.Session(resolver.master("chief", 0)) as session:
+                    session.run([iterator.initializer, written])
+                    with pytest.raises(tf.errors.OutOfRangeError):
+                        while True:
+                            found += session.run(following).tolist()
+            assert sorted(found) == sorted(ROWS)
+            assert FileSystem().read("/from-a-task.txt") == b"secured"
+        with pytest.raises(errors.IgniteStrategyError):
+            IgniteClusterResolver(CACHE, guarded.addresses).topology()
 
     def test_data_and_users_survive_a_restart(self, guarded, arguments):
         guarded.nodes[0].restart()

@@ -52,6 +52,12 @@ bool Retryable(const Error& error) {
   return error.code() == Code::kUnavailable || error.code() == Code::kDeadlineExceeded;
 }
 
+// A node announces addresses that its certificate need not have, and names that may be another's here. The
+// server's own refusal of a user has a status.
+bool WrongCertificate(const Error& error) {
+  return error.code() == Code::kUnauthenticated && error.server_status() == 0;
+}
+
 }  // namespace
 
 Lease AnyConnection(const ScanConfig& config, const CacheTopology* topology, std::size_t first, bool fresh,
@@ -97,7 +103,7 @@ Lease DirectConnection(const ScanConfig& config, const CacheNode& node, bool fre
       if (id && id->ToString() != node.id && node.id.find(':') == std::string::npos) continue;
       return lease;
     } catch (const Error& error) {
-      if (!Retryable(error)) throw;
+      if (!Retryable(error) && !WrongCertificate(error)) throw;
     }
   }
   SetUnreachable(node.id);
