@@ -192,17 +192,22 @@ nb::object ToPython(Column& column) {
   return both;
 }
 
-// Decodes rows that did not come from a server: `types` has responses of operation 3002 by type id.
-nb::list DecodeRows(const nb::bytes& rows, std::int32_t count, const std::vector<PythonColumn>& columns,
-                    const std::map<std::int32_t, nb::bytes>& types,
-                    const std::optional<std::tuple<std::uint8_t, std::int32_t, bool>>& value_type) {
-  const std::vector<ColumnSpec> specs = ToColumns(columns);
-  TypeCache cache([&](std::int32_t type_id) -> std::optional<TypeMetadata> {
+// Types from responses of operation 3002 instead of a server; `types` must outlive it.
+TypeCache Responses(const std::map<std::int32_t, nb::bytes>& types) {
+  return TypeCache([&types](std::int32_t type_id) -> std::optional<TypeMetadata> {
     const auto found = types.find(type_id);
     if (found == types.end()) return std::nullopt;
     Reader reader(reinterpret_cast<const std::uint8_t*>(found->second.c_str()), found->second.size());
     return ParseTypeMetadata(reader);
   });
+}
+
+// Decodes rows that did not come from a server: `types` has responses of operation 3002 by type id.
+nb::list DecodeRows(const nb::bytes& rows, std::int32_t count, const std::vector<PythonColumn>& columns,
+                    const std::map<std::int32_t, nb::bytes>& types,
+                    const std::optional<std::tuple<std::uint8_t, std::int32_t, bool>>& value_type) {
+  const std::vector<ColumnSpec> specs = ToColumns(columns);
+  TypeCache cache = Responses(types);
   RowDecoder decoder(specs, &cache, "these rows", ToValueType(value_type));
   BatchBuilder builder(specs, static_cast<std::size_t>(std::max(count, 0)), rows.size());
   Reader reader(reinterpret_cast<const std::uint8_t*>(rows.c_str()), rows.size());
@@ -257,19 +262,25 @@ class PythonScan {
   std::unique_ptr<Scan> scan_;
 };
 
+// A server's names may be anything: they must not turn into an encoding error.
+nb::object Name(const std::string& name) {
+  return nb::steal(PyUnicode_DecodeUTF8(name.data(), static_cast<Py_ssize_t>(name.size()), "replace"));
+}
+
 nb::dict ToPython(const Description& description) {
   nb::dict fields;
-  for (const auto& [name, field] : description.fields)
-    fields[nb::str(name.c_str(), name.size())] = ToPython(field);
+  for (const auto& [name, field] : description.fields) fields[Name(name)] = ToPython(field);
   nb::dict result;
   result["codes"] = description.type_codes;
   result["values"] = description.values;
   result["nulls"] = description.nulls;
   result["declared"] = description.declared;
-  result["types"] = description.types;
+  nb::set types;
+  for (const std::string& type : description.types) types.add(Name(type));
+  result["types"] = types;
   result["fields"] = fields;
   nb::dict parts;
-  for (const auto& [name, part] : description.parts) parts[nb::str(name.c_str())] = ToPython(part);
+  for (const auto& [name, part] : description.parts) parts[Name(name)] = ToPython(part);
   result["parts"] = parts;
   result["unnamed_fields"] = description.unnamed_fields;
   result["opaque"] = description.opaque;
@@ -277,24 +288,37 @@ nb::dict ToPython(const Description& description) {
   return result;
 }
 
+nb::tuple DescribeRows(const nb::bytes& rows, std::int32_t count,
+                       const std::map<std::int32_t, nb::bytes>& types) {
+  TypeCache cache = Responses(types);
+  Describer describer(&cache);
+  Reader reader(reinterpret_cast<const std::uint8_t*>(rows.c_str()), rows.size());
+  for (std::int32_t i = 0; i < count; ++i) describer.AddRow(reader);
+  nb::dict objects;
+  for (const auto& [type_id, object] : describer.objects) objects[nb::int_(type_id)] = ToPython(object);
+  return nb::make_tuple(ToPython(describer.key), ToPython(describer.val), objects);
+}
+
 nb::dict ToPython(const TypeMetadata& type) {
   nb::dict fields;
-  for (const FieldMetadata& field : type.fields) fields[nb::str(field.name.c_str())] = field.type_code;
+  for (const FieldMetadata& field : type.fields) fields[Name(field.name)] = field.type_code;
   return fields;
 }
 
 nb::dict ToPython(const QueryEntity& entity) {
   nb::list fields;
   for (const EntityField& field : entity.fields) {
-    fields.append(nb::make_tuple(field.name, field.java_type, field.is_key));
+    fields.append(nb::make_tuple(Name(field.name), Name(field.java_type), field.is_key));
   }
   nb::dict result;
-  result["key_type"] = entity.key_type;
-  result["value_type"] = entity.value_type;
-  result["key_field"] = entity.key_field;
-  result["value_field"] = entity.value_field;
+  result["key_type"] = Name(entity.key_type);
+  result["value_type"] = Name(entity.value_type);
+  result["key_field"] = Name(entity.key_field);
+  result["value_field"] = Name(entity.value_field);
   result["fields"] = fields;
-  result["aliases"] = entity.aliases;
+  nb::dict aliases;
+  for (const auto& [field, alias] : entity.aliases) aliases[Name(field)] = Name(alias);
+  result["aliases"] = aliases;
   return result;
 }
 
@@ -313,7 +337,7 @@ nb::dict PythonDiscover(const std::string& host, std::uint16_t port, const std::
   nb::list entities;
   for (const QueryEntity& entity : facts.entities) entities.append(ToPython(entity));
   nb::dict types;
-  for (const auto& [name, type] : facts.types) types[nb::str(name.c_str())] = ToPython(type);
+  for (const auto& [name, type] : facts.types) types[Name(name)] = ToPython(type);
   nb::dict result;
   result["entities"] = entities;
   result["types"] = types;
@@ -327,7 +351,7 @@ nb::dict PythonDiscover(const std::string& host, std::uint16_t port, const std::
   result["objects"] = objects;
   nb::list columns;
   for (const TableColumn& column : facts.columns) {
-    columns.append(nb::make_tuple(column.value_type, column.name, column.java_type));
+    columns.append(nb::make_tuple(Name(column.value_type), Name(column.name), Name(column.java_type)));
   }
   result["columns"] = columns;
   return result;
@@ -419,6 +443,8 @@ void BindScan(nb::module_& module) {
   module.def("decode_rows", &DecodeRows, nb::arg("rows"), nb::arg("count"), nb::arg("columns"),
              nb::arg("types"), nb::arg("value_type") = nb::none(),
              "Decodes rows as they are on the wire; `types` = type id -> response of operation 3002.");
+  module.def("describe_rows", &DescribeRows, nb::arg("rows"), nb::arg("count"), nb::arg("types"),
+             "What discovery sees in rows as they are on the wire: (key, value, objects by type id).");
   module.def("reader_report", &ReaderReport, "What this module's scans have read, as JSON.");
   nb::class_<PythonScan>(module, "Scan", "One pass over a cache, as NumPy columns.")
       .def(nb::init<const nb::bytes&>(), nb::arg("config"))
