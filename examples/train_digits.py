@@ -224,7 +224,10 @@ def show_assignment(resolver: igs.IgniteClusterResolver) -> None:
         name = f"{task.type} {task.index}"
         table.add_row(parts, task.node[:8], name, str(task.pid), task.host, *(f"{n:,}" for n in counts))
     console.print(table)
-    share = 100.0 * (total - remote) / total if total else 0.0
+    if not total:
+        say("no training rows were read: the run in this model directory was complete")
+        return
+    share = 100.0 * (total - remote) / total
     say(f"{share:.0f} % of {total:,} training rows were read from the task's own node")
 
 
@@ -417,7 +420,7 @@ def main() -> int:
         options = arguments()
         begun = options.started_at
         (check if options.check else run)(options)
-    except IgniteStrategyError as error:
+    except (IgniteStrategyError, tf.errors.OpError, OSError, ValueError) as error:
         console.print(f"[bold red]{type(error).__name__}[/]: ", end="")
         console.print(str(error), markup=False)
         return 1

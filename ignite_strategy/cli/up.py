@@ -197,8 +197,16 @@ def _watch(console: Console, cluster: LocalCluster) -> None:
             if said.get(name) != code:
                 said[name] = code
                 console.print(
-                    f"{name} has ended (exit code {code}): see {cluster.folder}/{name}.log", soft_wrap=True
+                    f"{name} has ended (exit code {code}): see {cluster.folder}/{name}.log. {_hint(name, cluster)}",
+                    soft_wrap=True,
                 )
+
+
+def _hint(name: str, cluster: LocalCluster) -> str:
+    kind, _, index = name.partition("-")
+    if kind == "agent":
+        return f"Start another: ignite-strategy agent --node {cluster.addresses[int(index)]}"
+    return "Caches without a backup have lost the rows it held: start the cluster again and load them anew."
 
 
 @contextlib.contextmanager

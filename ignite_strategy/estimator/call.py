@@ -12,9 +12,12 @@ from __future__ import annotations
 import copy
 import sys
 from types import CodeType, FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorflow.python.distribute import distribute_coordinator, estimator_training
+
+if TYPE_CHECKING:
+    from ignite_strategy.estimator.existing import Evaluations
 
 __all__ = ["TrainingCall", "called_from", "find_frame", "is_running", "is_training", "own_coordinator"]
 
@@ -74,15 +77,16 @@ class TrainingCall:
         self._cells = dict(zip(evaluate.__code__.co_freevars, evaluate.__closure__))
 
     def replace_evaluation(
-        self, latest_checkpoint: Any, hooks: tuple[Any, ...], exporters: tuple[Any, ...]
+        self, evaluations: Evaluations, hooks: tuple[Any, ...], exporters: tuple[Any, ...]
     ) -> None:
-        """Makes the evaluator ask ``latest_checkpoint`` for what to evaluate next, and never sleep by itself."""
+        """Makes the evaluator ask ``evaluations`` for what to evaluate next, and never sleep by itself."""
         estimator = copy.copy(self.estimator)
-        estimator.latest_checkpoint = latest_checkpoint
+        estimator.latest_checkpoint = evaluations.latest_checkpoint
+        estimator.evaluate = evaluations.evaluate
         self._cells["estimator"].cell_contents = estimator
         self._cells["eval_spec"].cell_contents = self.eval_spec._replace(
             hooks=(*self.eval_spec.hooks, *hooks),
-            exporters=(*self.eval_spec.exporters, *exporters),
+            exporters=tuple(map(evaluations.exporter, (*self.eval_spec.exporters, *exporters))),
             start_delay_secs=0,
             throttle_secs=0,
         )

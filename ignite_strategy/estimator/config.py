@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -65,7 +66,8 @@ def run_config(
     Raises:
       UnsupportedError: The installed TensorFlow has no Estimator.
       ClusterError: TF_CONFIG describes another cluster.
-      InvalidArgumentError: An argument would not do what it says.
+      InvalidArgumentError: An argument would not do what it says, or ``model_dir`` cannot be created.
+      PreconditionError: Another job writes to ``model_dir``.
     """
     guards.check_tensorflow()
     guards.check_tf_config()
@@ -80,7 +82,12 @@ def run_config(
         raise InvalidArgumentError(
             "run_config: model_dir is needed, a place that client and tasks see: igfs:///digits/run1"
         )
+    model_dir = os.fspath(model_dir)
+    guards.check_local_directory(model_dir)  # before anything is started
     resolver.start(kind)
+    guards.check_directory(model_dir)
+    guards.warn_of_local_directory(model_dir, {task.host for task in resolver.tasks()})
+    resolver.claim_directory(model_dir)
     trained_by = strategy if isinstance(strategy, IgniteStrategy) else IgniteStrategy(kind)
     supervisor = Supervisor(
         lambda: _training_cluster(resolver),

@@ -6,21 +6,31 @@ import contextlib
 import importlib
 import json
 import os
+import socket
 import sys
+import warnings
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from typing import Any
 
-from ignite_strategy.errors import ClusterError, InvalidArgumentError, UnsupportedError
+from ignite_strategy.errors import (
+    ClusterError,
+    ConnectionFailedError,
+    InvalidArgumentError,
+    UnsupportedError,
+)
 
 __all__ = [
+    "check_directory",
     "check_environment",
+    "check_local_directory",
     "check_options",
     "check_specs",
     "check_tensorflow",
     "check_tf_config",
     "find_python_ops",
     "require_no_python_ops",
+    "warn_of_local_directory",
 ]
 
 KINDS = ("collective", "parameter_server", "mirrored")
@@ -144,6 +154,54 @@ def _check_collective(arguments: Mapping[str, Any]) -> None:
 
 def _one_of(names: Iterable[str]) -> str:
     return ", ".join(map(str, names))
+
+
+def check_local_directory(model_dir: str) -> None:
+    """As :func:`check_directory` for a path on local disk; does nothing for others."""
+    if "://" not in model_dir:
+        check_directory(model_dir)
+
+
+def check_directory(model_dir: str) -> None:
+    """Creates the model directory.
+
+    Raises:
+      InvalidArgumentError: It cannot be created.
+      ConnectionFailedError: The cluster that would hold it does not answer.
+    """
+    import tensorflow as tf
+
+    try:
+        tf.io.gfile.makedirs(model_dir)
+    except tf.errors.UnavailableError as error:
+        raise ConnectionFailedError(f"run_config(model_dir={model_dir!r}): {error.message}") from error
+    except tf.errors.OpError as error:
+        raise InvalidArgumentError(
+            f"run_config(model_dir={model_dir!r}) cannot be created: {error.message}"
+        ) from error
+
+
+def warn_of_local_directory(model_dir: str, hosts: Iterable[str]) -> None:
+    """Warns of a model directory on local disk that tasks on other hosts may not see."""
+    others = sorted(host for host in hosts if not _is_this_host(host))
+    if "://" not in model_dir and others:
+        warnings.warn(
+            f"model_dir={model_dir!r} is on this host's disk, and tasks run on {_one_of(others)}: unless all of them "
+            "see the same directory there, use one on igfs://",
+            stacklevel=3,
+        )
+
+
+def _is_this_host(host: str) -> bool:
+    if host in ("localhost", socket.gethostname()) or host.startswith("127.") or host == "::1":
+        return True
+    try:  # only an address of this host can be bound
+        family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.bind(address)
+    except OSError:
+        return False
+    return True
 
 
 def check_specs(train_spec: Any, eval_spec: Any) -> None:

@@ -20,6 +20,7 @@ import tensorflow as tf
 from ignite_strategy.errors import CancelledError, ClusterError, InvalidArgumentError
 from ignite_strategy.estimator import call as calls
 from ignite_strategy.estimator.evaluation import Evaluation, Pace, step_of
+from ignite_strategy.estimator.existing import Evaluations
 from ignite_strategy.estimator.relay import Relay
 from ignite_strategy.estimator.session import GuardedCreator
 from ignite_strategy.settings import Endpoint, parse_endpoint
@@ -202,7 +203,8 @@ class Run:
                 raise tf.errors.OutOfRangeError(None, None, "training is over")
             return path
 
-        call.replace_evaluation(latest_checkpoint, (_Check(self),), (_Report(self._report),))
+        evaluations = Evaluations(call.estimator.evaluate, latest_checkpoint, keep)
+        call.replace_evaluation(evaluations, (_Check(self),), (_Report(self._report),))
 
     # The watch.
 

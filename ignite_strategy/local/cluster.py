@@ -7,7 +7,6 @@ import os
 import shutil
 import ssl
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from ignite_strategy.errors import (
     UnsupportedError,
 )
 from ignite_strategy.local.affinity import consistent_ids
-from ignite_strategy.local.folders import cluster_file
+from ignite_strategy.local.folders import cluster_file, usable_folder
 from ignite_strategy.local.jars import ensure_jars, read_lock
 from ignite_strategy.local.node import LocalNode, NodePlan, NodePorts, NodeTls
 from ignite_strategy.local.ports import PortClaims
@@ -72,6 +71,7 @@ class LocalCluster:
       PreconditionError: No usable Java, or jars missing and no ``jgo``.
       ConnectionFailedError: The jars could not be fetched.
       AlreadyExistsError: ``port`` is in use.
+      InvalidArgumentError: ``folder`` cannot be used.
     """
 
     def __init__(
@@ -113,8 +113,7 @@ class LocalCluster:
         self._config = Path(config) if config else cluster_file("node.xml")
         self._start_timeout = start_timeout
         self._temporary = folder is None
-        self.folder = Path(folder).absolute() if folder else Path(tempfile.mkdtemp(prefix="ignite-strategy-"))
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder = usable_folder(folder)
         self.nodes: list[LocalNode] = []
         self._closed = False
         self._start(nodes, port)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
-from ignite_strategy.errors import NotFoundError
+from ignite_strategy.errors import InvalidArgumentError, NotFoundError
 
-__all__ = ["cache_folder", "cluster_file", "run_folder"]
+__all__ = ["cache_folder", "cluster_file", "run_folder", "usable_folder"]
+
+# A node that cannot write its first files does not end, it waits.
+_LEAST_SPACE = 64 << 20
 
 
 def cache_folder() -> Path:
@@ -27,6 +32,32 @@ def run_folder() -> Path:
     folder = cache_folder() / "run"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def usable_folder(folder: str | Path | None) -> Path:
+    """Returns the folder for a cluster's logs and work files, created if need be; without a name a temporary one.
+
+    Raises:
+      InvalidArgumentError: It cannot be created or written to, or has no space left.
+    """
+    try:
+        if folder is None:
+            path = Path(tempfile.mkdtemp(prefix="ignite-strategy-"))
+        else:
+            path = Path(folder).absolute()
+            path.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=path).close()
+        free = shutil.disk_usage(path).free
+    except OSError as error:
+        raise InvalidArgumentError(
+            f"the folder {folder or tempfile.gettempdir()} cannot be used for logs and work files: {error}"
+        ) from error
+    if free < _LEAST_SPACE:
+        raise InvalidArgumentError(
+            f"the folder {path} has {free >> 20} MiB left, and {_LEAST_SPACE >> 20} MiB are needed for logs and work "
+            "files: make room, or name another folder"
+        )
+    return path
 
 
 def cluster_file(name: str) -> Path:

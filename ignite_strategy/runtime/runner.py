@@ -23,6 +23,7 @@ from ignite_strategy.errors import (
 )
 from ignite_strategy.runtime import job as machine
 from ignite_strategy.runtime.collector import remove_job
+from ignite_strategy.runtime.directories import claim, release
 from ignite_strategy.runtime.ports import is_reachable
 from ignite_strategy.runtime.readers import Reading, readings
 from ignite_strategy.runtime.records import (
@@ -48,6 +49,7 @@ __all__ = ["JOB_TTL", "JobRunner", "TaskRecord"]
 # Agents stop a job's tasks when its client has been silent for this long. Building a large graph may keep the client's
 # threads from running for seconds.
 JOB_TTL = 15.0
+DIRECTORY_SECONDS = JOB_TTL + 10.0  # the job of a killed client is over by then
 _RENEW_SECONDS = 2.0
 _START_POLL_SECONDS = 0.1
 _POLL_SECONDS = 0.5
@@ -347,7 +349,7 @@ class JobRunner:
         record = next((r for r in self.tasks() if (r.type, r.index) == failure.task), None)
         status = self._task_status(failure.task) if failure.task else None
         return TaskLostError(
-            failure.reason,
+            f"{failure.reason}. Start the program again: it resumes from the last checkpoint in its model directory",
             kind=failure.loss.value,
             task=failure.task,
             node=failure.node,
@@ -379,6 +381,14 @@ class JobRunner:
         self._callbacks.append(callback)
         if self.failure is not None:
             callback(self.failure)
+
+    def claim(self, directory: str) -> None:
+        """Notes that this job writes checkpoints to ``directory``, until it ends.
+
+        Raises:
+          PreconditionError: Another job does.
+        """
+        claim(self._registry, self.id, directory, DIRECTORY_SECONDS)
 
     def cluster(self) -> dict[str, list[str]]:
         """Job name -> addresses.
@@ -459,6 +469,7 @@ class JobRunner:
             while not self._all_stopped() and time.monotonic() < until:
                 time.sleep(0.05)
         remove_job(self._registry, self._record())
+        release(self._registry, self.id)
         lease.release()
 
     def _all_stopped(self) -> bool:

@@ -257,6 +257,14 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
         finally:
             self._defaults.close()
 
+    def claim_directory(self, directory: str) -> None:
+        """Notes that this job writes checkpoints to a directory, so that no other job does; until :meth:`close`.
+
+        Raises:
+          PreconditionError: Another job writes to it, or this one has not started.
+        """
+        self._running().claim(directory)
+
     def run_config(self, strategy: str | None = None, **arguments: Any) -> Any:
         """A ``tf.estimator.RunConfig`` for this cluster; starts the job.
 

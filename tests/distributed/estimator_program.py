@@ -87,6 +87,12 @@ def late_chief_model_fn(features, labels, mode, config, params):  # type: ignore
     return model_fn(features, labels, mode, config, params)
 
 
+def slow_evaluation_model_fn(features, labels, mode, config, params):  # type: ignore[no-untyped-def]
+    if mode == tf.estimator.ModeKeys.EVAL:
+        time.sleep(2)
+    return model_fn(features, labels, mode, config, params)
+
+
 def train(config, max_steps, train_fn=input_fn, model=model_fn, sleep=0.0, throttle=0):  # type: ignore[no-untyped-def]
     steps.clear()
     begun = time.monotonic()
@@ -127,11 +133,11 @@ def main() -> None:
         CACHE, addresses=[ADDRESSES], strategy=STRATEGY, evaluator=True
     ) as resolver:
 
-        def config_for(model_dir: str) -> object:
+        def config_for(model_dir: str, keep: int = 0) -> object:
             return resolver.run_config(
                 model_dir=model_dir,
                 save_checkpoints_steps=20,
-                keep_checkpoint_max=0,
+                keep_checkpoint_max=keep,
                 on_evaluation=lambda found: tell(
                     "evaluated", step=found.step, final=found.final, **found.metrics
                 ),
@@ -149,6 +155,8 @@ def main() -> None:
                 train(config, 10_000, uneven)
             elif act == "broken model":
                 train(config, 10, model=broken_model_fn)
+            elif act == "slow evaluation":
+                train(config_for(MODEL_DIR + "-3", keep=2), 500, model=slow_evaluation_model_fn, sleep=0.01)
             elif act == "another model to 40":
                 train(config_for(MODEL_DIR + "-2"), 40, model=late_chief_model_fn, sleep=0.02)
             elif act.startswith("to "):

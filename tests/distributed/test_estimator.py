@@ -216,6 +216,16 @@ def test_parameter_server(run: Any) -> None:
     wait_until_gone(pids(program), 10)
 
 
+def test_evaluation_slower_than_training(run: Any) -> None:
+    """A checkpoint that is deleted while its evaluation begins is left out, and nothing ends before its time."""
+    program = run("parameter_server", "eager", "slow evaluation")
+    assert program.wait("returned", 150), program.story()
+    steps = [each["step"] for each in program.told("evaluated")]
+    assert steps == sorted(set(steps))
+    assert steps[-1] >= 500, program.story()
+    assert program.exit(15) == 0, program.story()
+
+
 @pytest.mark.parametrize("victim", ["worker 0", "chief 0"])
 def test_a_killed_task_ends_the_run_with_its_name(run: Any, victim: str) -> None:
     """yahoo/TensorFlowOnSpark #309, #38: a lost task left the rest of the job waiting for ever."""

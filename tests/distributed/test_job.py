@@ -180,8 +180,12 @@ def test_a_second_start_changes_nothing(job: Any) -> None:
     assert job.cluster_spec() == before
 
 
-def test_two_jobs_at_once(agents: Agents, job: Any) -> None:
+def test_two_jobs_at_once(agents: Agents, job: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ignite_strategy.runtime.runner.DIRECTORY_SECONDS", 1.0)
     with _resolver(agents.cluster).start() as other:
+        other.claim_directory("igfs:///two-jobs")
+        with pytest.raises(PreconditionError, match=f"job {other.job} .* trains in it"):
+            job.claim_directory("igfs:///two-jobs")
         assert other.job != job.job
         assert not {r.pid for r in other.tasks()} & {r.pid for r in job.tasks()}
         assert _pid_in(other.master("worker", 0)) == other.tasks()[1].pid

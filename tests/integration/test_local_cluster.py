@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,7 +16,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ignite_strategy.errors import AlreadyExistsError, ClusterError, ConnectionFailedError
+from ignite_strategy.errors import (
+    AlreadyExistsError,
+    ClusterError,
+    ConnectionFailedError,
+    InvalidArgumentError,
+)
 from ignite_strategy.local import LocalCluster
 from ignite_strategy.local.probe import probe
 from ignite_strategy.topology import caches
@@ -219,3 +225,18 @@ def test_agents_run_beside_the_nodes_and_end_with_them() -> None:
         assert running.ended() == {}, (running.folder / "agent-0.log").read_text()
         pids = [child.pid for child in supervisor.children()]
     assert _gone(pids)
+
+
+def test_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidArgumentError, match="file cannot be used for logs and work files"):
+        LocalCluster(nodes=1, folder=tmp_path / "file")
+    with pytest.raises(InvalidArgumentError, match="/proc/none cannot be used"):
+        LocalCluster(nodes=1, folder="/proc/none")
+
+
+def test_a_full_disk_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(tmp_path)._replace(free=1 << 20)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    with pytest.raises(InvalidArgumentError, match="has 1 MiB left, and 64 MiB are needed"):
+        LocalCluster(nodes=1, folder=tmp_path)

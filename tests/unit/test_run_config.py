@@ -6,6 +6,7 @@ import copy
 import json
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -16,6 +17,7 @@ tf = pytest.importorskip("tensorflow")
 if not hasattr(tf, "estimator"):
     pytest.skip("this TensorFlow has no Estimator", allow_module_level=True)
 
+MODEL_DIR = tempfile.gettempdir()
 CLUSTER = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2", "127.0.0.1:3"], "ps": ["127.0.0.1:4"]}
 
 
@@ -32,6 +34,12 @@ class Resolver:
     def start(self, strategy: str) -> None:
         self.started.append(strategy)
 
+    def tasks(self) -> list[object]:
+        return []
+
+    def claim_directory(self, directory: str) -> None:
+        assert directory == MODEL_DIR
+
     def on_close(self, callback: object) -> None:
         self.closers.append(callback)
 
@@ -42,7 +50,7 @@ class Resolver:
 def run_config(strategy: str = "collective", **arguments: object) -> object:
     from ignite_strategy.estimator import run_config as make
 
-    return make(Resolver(), strategy, "/nowhere", **arguments)  # type: ignore[arg-type]
+    return make(Resolver(), strategy, MODEL_DIR, **arguments)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("eager", [True, False])
@@ -103,9 +111,9 @@ def test_the_job_starts_for_the_strategy_and_only_after_the_checks() -> None:
     with pytest.raises(InvalidArgumentError, match="model_dir"):
         make(resolver, "collective")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="strategy='horovod'"):
-        make(resolver, "horovod", "/nowhere")  # type: ignore[arg-type]
+        make(resolver, "horovod", MODEL_DIR)  # type: ignore[arg-type]
     assert resolver.started == []
-    make(resolver, "parameter_server", "/nowhere")  # type: ignore[arg-type]
+    make(resolver, "parameter_server", MODEL_DIR)  # type: ignore[arg-type]
     assert resolver.started == ["parameter_server"]
 
 
