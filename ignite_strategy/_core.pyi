@@ -108,6 +108,7 @@ def scan_config(
     request_timeout: float = 30.0,
     value_type: tuple[int, int, bool] | None = None,
     security: bytes = b"",
+    sql: tuple[str, str, int, bytes, list[str], bool] | None = None,
 ) -> bytes: ...
 def owners(
     host: str,
@@ -120,6 +121,29 @@ def owners(
     env: bool = True,
 ) -> bytes: ...
 def forget_owners(cache: str) -> None: ...
+def cache_size(
+    host: str,
+    port: int,
+    cache: str,
+    *,
+    connect_timeout: float = 5.0,
+    request_timeout: float = 30.0,
+    security: bytes = b"",
+    env: bool = True,
+) -> int: ...
+def sql_columns(
+    host: str,
+    port: int,
+    schema: str,
+    text: str,
+    argument_count: int,
+    arguments: bytes,
+    *,
+    connect_timeout: float = 5.0,
+    request_timeout: float = 30.0,
+    security: bytes = b"",
+    env: bool = True,
+) -> tuple[list[tuple[str, set[int], int]], int, int]: ...
 def discover(
     host: str,
     port: int,
@@ -146,6 +170,7 @@ def reader_report() -> str: ...
 class Scan:
     def __init__(self, config: bytes) -> None: ...
     def next(self) -> list[Any] | None: ...
+    def count(self) -> int: ...
     def close(self) -> None: ...
 
 # bulk

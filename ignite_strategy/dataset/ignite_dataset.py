@@ -10,10 +10,12 @@ import tensorflow as tf
 
 from ignite_strategy.dataset import elements
 from ignite_strategy.dataset.columns import Column, Options
+from ignite_strategy.dataset.count import count_rows
 from ignite_strategy.dataset.losses import owners
 from ignite_strategy.dataset.pages import Layout, Pages
 from ignite_strategy.dataset.schema import declared_type, discover, select
 from ignite_strategy.dataset.source import Source, schema_endpoints
+from ignite_strategy.dataset.sql import columns_of_statement, names_of_statement, statement
 from ignite_strategy.errors import InvalidArgumentError
 from ignite_strategy.settings import Timeouts, security_of
 
@@ -75,6 +77,7 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
         timestamp: str = "ns",
         parallel_reads: int = 1,
         deterministic: bool = True,
+        assert_rows: bool = False,
     ) -> None:
         """Finds out what the rows look like; nothing is read before the dataset is iterated over.
 
@@ -122,6 +125,8 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
           parallel_reads: How many connections read at the same time, each from the node that has the rows.
           deterministic: Whether the rows of several connections come in the same order in every pass over the same
             data, or as they arrive, which is faster.
+          assert_rows: Counts the rows now (:meth:`num_rows`) and tells tf.data how many elements there are, so that
+            Keras shows progress; a pass with another number is an error.
 
         Raises:
           ConnectionFailedError: No Ignite node answers at that address.
@@ -170,9 +175,133 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
         self._columns, self._bytes_per_row = self._find_columns(
             columns, element_spec, schema_host, schema_port
         )
+        self._assert_rows = assert_rows
         self._batch_size = batch_size
         layout = Layout(rows=1 if batch_size is None else batch_size, batched=batch_size is not None)
         self._init_from(self._build(layout))
+
+    @classmethod
+    def from_sql(
+        cls,
+        query: str,
+        args: Sequence[Any] = (),
+        *,
+        schema: str = "PUBLIC",
+        cache_name: str | None = None,
+        every_task: bool = False,
+        host: str | None = None,
+        port: int | None = None,
+        addresses: str | Sequence[str] | None = None,
+        element_spec: Any = None,
+        batch_size: int | None = None,
+        page_size: int | None = None,
+        partitions: int | str | Iterable[int] | None = None,
+        nulls: str | Mapping[str, str] = "error",
+        decimal: str = "string",
+        enum: str = "ordinal",
+        timestamp: str = "ns",
+        env: bool = True,
+        timeouts: Timeouts | None = None,
+        assert_rows: bool = False,
+        username: str | None = None,
+        password: str | None = None,
+        certfile: str | None = None,
+        keyfile: str | None = None,
+        cert_password: str | None = None,
+        cafile: str | None = None,
+        tls: bool | None = None,
+        check_hostname: bool = True,
+        verify: bool = True,
+    ) -> IgniteDataset:
+        """The rows of a SELECT; each element is a dict of its columns.
+
+        >>> IgniteDataset.from_sql("SELECT NAME, AGE FROM KITTEN WHERE AGE > ?", [2])  # doctest: +SKIP
+
+        The statement runs as far as its first page now, to find out the columns, and once per pass. In a task, which is
+        assigned some partitions of ``cache_name``, it runs over these alone: a plain or collocated query then gives
+        each row to one task, and an aggregate is one of the task's own rows. Rows come as the server sends them, over
+        one connection.
+
+        Args:
+          query: The statement.
+          args: A value for each ``?`` of it. Times without a zone are UTC.
+          schema: The SQL schema that its names are looked up in.
+          cache_name: The cache whose partitions a task reads, and whose lost nodes are noticed: ``SQL_PUBLIC_KITTEN``.
+          every_task: True = each task runs the whole statement.
+          host: The node that runs it.
+          port: Its client port.
+          addresses: Several nodes instead, tried in order.
+          element_spec: What a row looks like if its first rows do not tell: a dict of ``tf.TensorSpec``.
+          batch_size: As of the class.
+          page_size: Likewise.
+          partitions: Likewise, of ``cache_name``.
+          nulls: Likewise; a dict names the columns as ``"val.NAME"``.
+          decimal: Likewise.
+          enum: Likewise.
+          timestamp: Likewise.
+          env: Likewise.
+          timeouts: Likewise.
+          assert_rows: Likewise.
+          username: Likewise.
+          password: Likewise.
+          certfile: Likewise.
+          keyfile: Likewise.
+          cert_password: Likewise.
+          cafile: Likewise.
+          tls: Likewise.
+          check_hostname: Likewise.
+          verify: Likewise.
+
+        Raises:
+          ServerError: The server refuses the statement.
+          PreconditionError: No row tells the type of a column.
+          UnsupportedError: A column's values cannot be a tensor.
+          InvalidArgumentError: An argument cannot be used.
+        """
+        if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+            raise InvalidArgumentError(f"batch_size={batch_size!r}: a batch has at least one row")
+        wanted = statement(query, args, schema, every_task)
+        security = security_of(
+            tls=tls,
+            cafile=cafile,
+            certfile=certfile,
+            keyfile=keyfile,
+            cert_password=cert_password,
+            check_hostname=check_hostname,
+            verify=verify,
+            username=username,
+            password=password,
+        )
+        dataset: IgniteDataset = cls.__new__(cls)
+        dataset._reading = Options(nulls=nulls, decimal=decimal, enum=enum, timestamp=timestamp)
+        source = Source.of(
+            cache_name or "",
+            host,
+            port,
+            local=False,
+            part=None,
+            partitions=partitions,
+            page_size=page_size,
+            env=env,
+            timeouts=timeouts,
+            addresses=addresses,
+            security=security,
+            sql=wanted,
+        )
+        dataset._tensors = {}
+        if element_spec is not None:
+            if not isinstance(element_spec, Mapping) or not element_spec:
+                raise InvalidArgumentError(f"element_spec={element_spec!r}: give a dict of tf.TensorSpec")
+            columns = elements.columns_of_spec({"val": element_spec}, None, "SQL", dataset._reading)
+            names, per_row = names_of_statement(source, wanted)
+        else:
+            names, columns, per_row = columns_of_statement(source, wanted, dataset._reading)
+        dataset._source = replace(source, sql=replace(wanted, columns=names))
+        dataset._columns, dataset._bytes_per_row = columns, per_row
+        dataset._batch_size, dataset._assert_rows = batch_size, assert_rows
+        layout = Layout(rows=batch_size or 1, batched=batch_size is not None)
+        dataset._init_from(dataset._build(layout))
+        return dataset
 
     def _init_from(self, dataset: tf.data.Dataset) -> None:
         self._dataset = dataset
@@ -216,7 +345,27 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
         options = tf.data.Options()
         # Each task reads its own partitions already: sharding them again would lose rows.
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+        if self._assert_rows:
+            count = self.num_rows()
+            if layout.batched:
+                count = count // layout.rows if layout.drop_remainder else -(-count // layout.rows)
+            dataset = dataset.apply(tf.data.experimental.assert_cardinality(count))
         return dataset.with_options(options)
+
+    def num_rows(self) -> int:
+        """How many rows a pass in this process has now.
+
+        The server counts a whole cache at once. Some partitions, a statement's rows, and those that ``nulls="drop"`` or
+        ``type=`` leave over are counted by a pass of their own.
+
+        Raises:
+          InvalidArgumentError: host, port or partition is a tensor.
+        """
+        if self._tensors:
+            raise InvalidArgumentError(
+                "num_rows(): host, port and part are known only where the rows are read"
+            )
+        return count_rows(self._source, self._columns)
 
     def batch(
         self,
@@ -231,6 +380,42 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
             return super().batch(batch_size, drop_remainder, *args, **kwargs)
         return self._build(Layout(rows=batch_size, batched=True, drop_remainder=drop_remainder, dense=True))
 
+    def ragged_batch(
+        self,
+        batch_size: int | tf.Tensor,
+        drop_remainder: bool | tf.Tensor = False,
+        row_splits_dtype: tf.DType = tf.int64,
+        *args: Any,
+        **kwargs: Any,
+    ) -> tf.data.Dataset:
+        """As :meth:`tf.data.Dataset.ragged_batch`; directly on this dataset the rows are batched while decoded."""
+        plain = isinstance(batch_size, int) and isinstance(drop_remainder, bool)
+        other = args or kwargs or tf.as_dtype(row_splits_dtype) != tf.int64
+        if self._batch_size is not None or not plain or other or batch_size < 1:
+            return super().ragged_batch(batch_size, drop_remainder, row_splits_dtype, *args, **kwargs)
+        return self._build(Layout(rows=batch_size, batched=True, drop_remainder=drop_remainder))
+
+    def padded_batch(
+        self,
+        batch_size: int | tf.Tensor,
+        padded_shapes: Any = None,
+        padding_values: Any = None,
+        drop_remainder: bool | tf.Tensor = False,
+        *args: Any,
+        **kwargs: Any,
+    ) -> tf.data.Dataset:
+        """As :meth:`tf.data.Dataset.padded_batch`; directly on this dataset the rows are batched while decoded.
+
+        That is if shorter arrays are to be padded with zeros or empty strings to the longest one of the batch.
+        """
+        plain = isinstance(batch_size, int) and isinstance(drop_remainder, bool)
+        other = args or kwargs or padded_shapes is not None or padding_values is not None
+        if self._batch_size is not None or not plain or other or batch_size < 1:
+            return super().padded_batch(
+                batch_size, padded_shapes, padding_values, drop_remainder, *args, **kwargs
+            )
+        return self._build(Layout(rows=batch_size, batched=True, drop_remainder=drop_remainder, padded=True))
+
     @property
     def element_spec(self) -> Any:
         """What an element looks like."""
@@ -240,4 +425,7 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
         return [self._dataset]
 
     def __repr__(self) -> str:
-        return f"<IgniteDataset cache={self._source.cache!r} element_spec={self.element_spec}>"
+        what = (
+            f"cache={self._source.cache!r}" if self._source.sql is None else f"sql={self._source.sql.text!r}"
+        )
+        return f"<IgniteDataset {what} element_spec={self.element_spec}>"

@@ -25,18 +25,22 @@ class Layout:
       batched: Whether elements are batches of that size, or whatever a page has.
       drop_remainder: Whether a last batch with fewer rows is dropped.
       dense: Whether arrays without a declared length are dense in a batch, as ``batch()`` makes them, or ragged.
+      padded: Whether they are dense and shorter ones are padded, as ``padded_batch()`` does.
     """
 
     rows: int = 1
     batched: bool = False
     drop_remainder: bool = False
     dense: bool = False
+    padded: bool = False
 
     @property
     def code(self) -> int:
         """The native code's number for the layout of arrays."""
         if not self.batched:
             return sources.UNIFORM
+        if self.padded:
+            return sources.PADDED
         return sources.DENSE if self.dense else sources.RAGGED
 
     def is_ragged(self, column: Column) -> bool:
@@ -77,6 +81,8 @@ class Pages(tf.data.Dataset):  # type: ignore[misc]
     ) -> None:
         self.columns = tuple(columns)
         self.layout = layout
+        # Native code takes the columns of a statement for fields of a value; nobody else sees that.
+        self._hidden = 0 if source.sql is None else 1
         parts = [part for column in columns for part in self._parts(column)]
         # Native code gives them column by column; a mask need not follow its column in the order of paths.
         order = sorted(range(len(parts)), key=lambda at: parts[at].path)
@@ -114,14 +120,15 @@ class Pages(tf.data.Dataset):  # type: ignore[misc]
     def _parts(self, column: Column) -> list[Part]:
         rows = self.layout.rows if self.layout.batched and self.layout.drop_remainder else None
         ragged = self.layout.is_ragged(column)
+        path = column.path[self._hidden :]
         shape = [None] if ragged else [rows, column.length] if column.is_array else [rows]
-        parts = [Part(column.path, column, "values", tf.TensorSpec(shape, tf.as_dtype(column.dtype)))]
+        parts = [Part(path, column, "values", tf.TensorSpec(shape, tf.as_dtype(column.dtype)))]
         if ragged:
             splits = None if rows is None else rows + 1
-            parts.append(Part(column.path, column, "splits", tf.TensorSpec([splits], tf.int64)))
+            parts.append(Part(path, column, "splits", tf.TensorSpec([splits], tf.int64)))
         if column.masked:
             shape = shape if column.item_mask else [rows]
-            parts.append(Part(mask_path(column.path), column, "mask", tf.TensorSpec(shape, tf.bool)))
+            parts.append(Part(mask_path(path), column, "mask", tf.TensorSpec(shape, tf.bool)))
         return parts
 
     @property

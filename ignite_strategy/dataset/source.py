@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ignite_strategy import _core, settings
 from ignite_strategy.dataset.schema import Column
@@ -19,12 +20,15 @@ from ignite_strategy.settings import (
     security_for,
 )
 
+if TYPE_CHECKING:
+    from ignite_strategy.dataset.sql import Statement
+
 __all__ = ["Partitions", "Source", "parse_partitions", "schema_endpoints"]
 
 Partitions = "int | str | Iterable[int] | None"
 
 # How arrays without a declared length are laid out: see native/binary/columns.h.
-UNIFORM, DENSE, RAGGED = 0, 1, 2
+UNIFORM, DENSE, RAGGED, PADDED = 0, 1, 2, 3
 # More connections than this from one pass are a mistake: a server has a handful of threads for queries.
 MAX_PARALLEL_READS = 64
 
@@ -63,6 +67,7 @@ class Source:
       page_size: Rows of a page, 0 = follows the bytes per row.
       parallel_reads: Connections that read at the same time.
       deterministic: Whether their pages come in an order of their own, or as they arrive.
+      sql: A statement whose rows are read instead of the cache.
       owners: Who owned the partitions when the dataset was made.
       timeouts: Limits on waiting.
       security: TLS, user and password.
@@ -79,6 +84,7 @@ class Source:
     parallel_reads: int = 1
     deterministic: bool = True
     owners: bytes = b""
+    sql: Statement | None = None
     timeouts: Timeouts = dataclasses.field(default_factory=Timeouts)
     security: Security = PLAIN
     value_type: tuple[int, int, bool] | None = None
@@ -99,13 +105,14 @@ class Source:
         security: Security | None = None,
         parallel_reads: int = 1,
         deterministic: bool = True,
+        sql: Statement | None = None,
     ) -> Source:
         """Builds it from the arguments as a user gives them; ``None`` = not given.
 
         Raises:
           InvalidArgumentError: An argument cannot be used.
         """
-        if not isinstance(cache, str) or not cache:
+        if not isinstance(cache, str) or (not cache and sql is None):
             raise InvalidArgumentError(f"cache_name={cache!r}: give the name of a cache")
         if page_size is not None and (not isinstance(page_size, int) or page_size < 1):
             raise InvalidArgumentError(f"page_size={page_size!r}: a page has at least one row")
@@ -129,6 +136,7 @@ class Source:
             deterministic=bool(deterministic),
             timeouts=timeouts or Timeouts(),
             security=security_for(endpoints, security),
+            sql=sql,
         )
 
     def effective_cache(self) -> str:
@@ -174,6 +182,7 @@ class Source:
             request_timeout=self.timeouts.request,
             security=self.security.native(),
             value_type=self.value_type,
+            sql=None if self.sql is None else self.sql.native(),
         )
 
 

@@ -81,13 +81,20 @@ def task_environment(
         }
     )
     environment.update(request.environment)
-    if task.key.type != "ps":
-        environment[PARTITIONS_VARIABLE] = _partitions(task, folder)
+    environment[PARTITIONS_VARIABLE] = _partitions(request, task, folder)
     return environment
 
 
-def _partitions(task: TaskRequest, folder: Path) -> str:
-    text = json.dumps({cache: format_ranges(parts) for cache, parts in sorted(task.partitions.items())})
+def _partitions(request: Request, task: TaskRequest, folder: Path) -> str:
+    # A task that is assigned none of a cache of the job, as a parameter server is, must not read all of it: a dataset
+    # that was placed there by mistake is an error.
+    caches = sorted({cache for other in request.tasks for cache in other.partitions})
+    text = json.dumps(
+        {
+            cache: format_ranges(task.partitions[cache]) if task.partitions.get(cache) else []
+            for cache in caches
+        }
+    )
     if len(text) <= _LONGEST_VALUE:
         return text
     path = folder / f"{task.key.type}-{task.key.index}.partitions.json"

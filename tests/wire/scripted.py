@@ -126,7 +126,7 @@ class Peer:
         self.index = index  # 0 for the first connection to this server
         self.version = NEWEST
         self.asked_features = b""
-        self._first = True
+        self.announce: tuple[int, int] | None = (5, 0)  # the topology that the next response tells
 
     def read(self, size: int) -> bytes:
         data = bytearray()
@@ -192,8 +192,8 @@ class Peer:
 
     def response(self, request: Request, answer: bytes | Failure) -> bytes:
         """The bytes of a response; the first one of a connection tells the topology, as real servers do."""
-        topology = (5, 0) if self._first and self.version >= (1, 4, 0) else None
-        self._first = False
+        topology = self.announce if self.version >= (1, 4, 0) else None
+        self.announce = None
         return frame(response(self.version, request.id, answer, topology))
 
     def answer(self, request: Request, answer: bytes | Failure) -> None:
@@ -294,6 +294,59 @@ class ScriptedServer:
                 self.close()
 
 
+CONFIGURATION, CACHE_SIZE, PARTITIONS, NODES = 1055, 1020, 1101, 5102
+
+
+@dataclass
+class Cluster:
+    """What every node of a scripted cluster says of it; change it and let a response announce that.
+
+    Attributes:
+      nodes: Id, host and port of each.
+      primary: Per partition an index into ``nodes``.
+      cache_id: Of the one cache there is.
+      backups: Of that cache.
+      rows: Likewise.
+      version: The topology version.
+    """
+
+    nodes: list[tuple[uuid.UUID, str, int]]
+    primary: list[int]
+    cache_id: int
+    backups: int = 0
+    rows: int = 100
+    version: tuple[int, int] = (5, 0)
+
+    def handlers(self) -> dict[int, Callable[[Request], bytes | Failure]]:
+        return {
+            CONFIGURATION: lambda _: self._configuration(),
+            CACHE_SIZE: lambda _: struct.pack("<q", self.rows),
+            PARTITIONS: lambda _: self._partitions(),
+            NODES: lambda _: self._nodes(),
+        }
+
+    def _configuration(self) -> bytes:
+        ignore, partitioned = 4, 2
+        head = struct.pack("<iii?", 1, self.backups, partitioned, True) + typed_string("") + b"\x01\x00"
+        body = head + typed_string("") + struct.pack("<qii", 0, 500, 1024) + typed_string("C") + b"\x00"
+        body += struct.pack("<i", ignore)
+        return struct.pack("<i", len(body)) + body
+
+    def _partitions(self) -> bytes:
+        body = struct.pack("<qii?iii", *self.version, 1, True, 1, self.cache_id, 0)
+        body += struct.pack("<i", len(self.nodes))
+        for index, (node_id, _, _) in enumerate(self.nodes):
+            own = [part for part, owner in enumerate(self.primary) if owner == index]
+            body += typed_uuid(node_id) + struct.pack(f"<i{len(own)}i", len(own), *own)
+        return body
+
+    def _nodes(self) -> bytes:
+        body = struct.pack("<qi", self.version[0], len(self.nodes))
+        for node_id, host, port in self.nodes:
+            body += typed_uuid(node_id)[1:] + struct.pack("<ii", port, 1) + typed_string(host)
+        return body + struct.pack("<i", 0)
+
+
 @dataclass
 class Cursors:
     """Answers scans, and fails the client that has two requests outstanding on one cursor.
@@ -302,11 +355,15 @@ class Cursors:
       pages: For each partition (-1 = all) the pages, each a list of rows: the bytes of a typed key and value.
       think: How long the server takes for each answer, in seconds: time for a second request to be noticed.
       close_after: Close the connection instead of answering once so many pages were sent.
+      node_id: Of the node that this is.
+      before_page: Called with the number of pages sent and the client's connection before each page.
     """
 
     pages: Mapping[int, Sequence[Sequence[bytes]]]
     think: float = 0.02
     close_after: int | None = None
+    node_id: uuid.UUID = NODE_ID
+    before_page: Callable[[int, Peer], None] = lambda sent, peer: None
     handlers: Mapping[int, Callable[[Request], bytes | Failure]] = field(default_factory=dict)
     open_cursors: dict[int, list[Sequence[bytes]]] = field(default_factory=dict)
     scans: list[tuple[int, int, int]] = field(default_factory=list)  # cache id, page size, partition
@@ -314,7 +371,7 @@ class Cursors:
     sent: int = 0
 
     def script(self, peer: Peer) -> None:
-        peer.handshake()
+        peer.handshake(node_id=self.node_id)
         requests: queue.Queue[Request | None] = queue.Queue()
         busy: dict[int, int] = {}
         reading = threading.Thread(target=self._read, args=(peer, requests, busy), daemon=True)
@@ -327,6 +384,8 @@ class Cursors:
                 and self.sent >= self.close_after
             ):
                 return
+            if request.op in (SCAN, NEXT_PAGE):
+                self.before_page(self.sent, peer)
             answer = self._answer(request)
             if request.op == NEXT_PAGE:
                 (cursor,) = struct.unpack_from("<q", request.payload)

@@ -173,10 +173,44 @@ void BatchBuilder::AppendMask(std::size_t i, const Slot& slot) {
   }
 }
 
+// Makes a ragged column dense.
+void BatchBuilder::Pad(std::size_t i) {
+  Column& column = columns_[i];
+  const std::vector<std::int64_t> splits = std::move(column.splits);
+  column.splits.clear();
+  std::int64_t longest = 0;
+  for (std::size_t row = 0; row < rows_; ++row) longest = std::max(longest, splits[row + 1] - splits[row]);
+  column.shape = {static_cast<std::int64_t>(rows_), longest};
+  const auto each = static_cast<std::size_t>(longest);
+  const auto spread = [&](Buffer& values, std::size_t item_size) {
+    Buffer dense;
+    const std::size_t bytes = rows_ * each * item_size;
+    if (bytes > 0) std::memset(dense.Extend(bytes), 0, bytes);
+    for (std::size_t row = 0; row < rows_; ++row) {
+      const auto first = static_cast<std::size_t>(splits[row]);
+      const auto count = static_cast<std::size_t>(splits[row + 1]) - first;
+      if (count == 0) continue;
+      std::memcpy(dense.data() + row * each * item_size, values.data() + first * item_size,
+                  count * item_size);
+    }
+    values = std::move(dense);
+  };
+  if (column.masked && specs_[i].item_mask) spread(column.mask, 1);
+  if (column.dtype != DType::kString) return spread(column.data, ItemSize(column.dtype));
+  std::vector<std::string_view> dense(rows_ * each);
+  for (std::size_t row = 0; row < rows_; ++row) {
+    std::copy(column.strings.begin() + splits[row], column.strings.begin() + splits[row + 1],
+              dense.begin() + static_cast<std::ptrdiff_t>(row * each));
+  }
+  column.strings = std::move(dense);
+}
+
 std::vector<Column> BatchBuilder::Finish() {
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     Column& column = columns_[i];
-    if (specs_[i].ragged()) {
+    if (specs_[i].ragged() && specs_[i].padded()) {
+      Pad(i);
+    } else if (specs_[i].ragged()) {
       column.shape = {column.splits.back()};
     } else if (specs_[i].is_array()) {
       column.shape = {static_cast<std::int64_t>(rows_), std::max<std::int64_t>(lengths_[i], 0)};

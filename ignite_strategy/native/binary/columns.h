@@ -18,6 +18,7 @@ enum class ArrayLayout : std::uint8_t {
   kUniform,  // dense: a batch ends where the length changes
   kDense,    // dense: another length than that of the batch's first row is an error
   kRagged,   // values of all rows one after another, plus row splits
+  kPadded,   // dense, as long as the longest of the batch: zeros or "" follow shorter ones
 };
 
 // What becomes of a NULL.
@@ -48,7 +49,9 @@ struct ColumnSpec {
   const TypeInfo& type() const { return *FindType(type_code); }
   DType dtype() const { return DTypeOf(type_code, forms); }
   bool is_array() const { return repeated != 0 || type().support == Support::kArray; }
-  bool ragged() const { return is_array() && length < 0 && layout == ArrayLayout::kRagged; }
+  // Values and row splits are collected; padding is added when the batch is complete.
+  bool ragged() const { return is_array() && length < 0 && (layout == ArrayLayout::kRagged || padded()); }
+  bool padded() const { return layout == ArrayLayout::kPadded; }
   bool masked() const { return nulls == NullPolicy::kMask; }
 };
 
@@ -109,6 +112,7 @@ class BatchBuilder {
   std::vector<Column> Finish();
 
  private:
+  void Pad(std::size_t column);
   void AppendScalar(Column& column, const Slot& slot);
   void AppendArray(std::size_t column, const Slot& slot);
   void AppendMask(std::size_t column, const Slot& slot);

@@ -65,7 +65,36 @@ RowDecoder::RowDecoder(const std::vector<ColumnSpec>& specs, TypeCache* types, s
       value_type_(value_type),
       items_(specs.size()) {}
 
+void RowDecoder::SetSqlColumns(const std::vector<std::string>& names) { sql_columns_ = names; }
+
+bool RowDecoder::LocateSql(Reader& reader, std::vector<Slot>& slots) {
+  const Wanted* row = wanted_.root->Child("val");
+  const std::string* column = nullptr;
+  dropped_ = false;
+  referred_bytes_ = 0;
+  try {
+    for (const std::string& name : sql_columns_) {
+      column = &name;
+      begin_ = reader.at();
+      end_ = begin_ + reader.left();
+      const Wanted* node = row == nullptr ? nullptr : row->Child(name);
+      if (node == nullptr) {
+        SkipValue(reader);
+      } else {
+        LocateValue(reader, *node, slots);
+      }
+    }
+    return Stays();
+  } catch (const Error& error) {
+    null_error_.reset();
+    throw Error(error.code(),
+                where_ + ", column " + (column == nullptr ? "" : *column) + ": " + error.message(),
+                error.server_status());
+  }
+}
+
 bool RowDecoder::Locate(Reader& reader, std::vector<Slot>& slots) {
+  if (!sql_columns_.empty()) return LocateSql(reader, slots);
   const Reader row = reader;
   const char* part = "key";
   dropped_ = false;
@@ -87,18 +116,23 @@ bool RowDecoder::Locate(Reader& reader, std::vector<Slot>& slots) {
         LocateValue(reader, *node, slots);
       }
     }
-    if (null_error_) {
-      const Error error = *std::exchange(null_error_, std::nullopt);
-      // The policy of one column drops the row: what the others think of their NULLs does not matter.
-      if (!dropped_) throw error;
-    }
-    return !dropped_;
+    return Stays();
   } catch (const Error& error) {
     null_error_.reset();
     throw Error(error.code(),
                 where_ + ", row with key " + DescribeKey(row) + ", in " + part + ": " + error.message(),
                 error.server_status());
   }
+}
+
+// At the end of a row: whether it stays.
+bool RowDecoder::Stays() {
+  if (null_error_) {
+    const Error error = *std::exchange(null_error_, std::nullopt);
+    // The policy of one column drops the row: what the others think of their NULLs does not matter.
+    if (!dropped_) throw error;
+  }
+  return !dropped_;
 }
 
 Arena RowDecoder::TakeTexts() { return std::exchange(texts_, Arena()); }

@@ -35,6 +35,10 @@ class RowDecoder {
   RowDecoder(const std::vector<ColumnSpec>& specs, TypeCache* types, std::string where,
              const ValueType& value_type = {});
 
+  // Rows are those of an SQL result with these columns, and not keys and values: the column spec {"val",
+  // NAME} is the column NAME of it.
+  void SetSqlColumns(const std::vector<std::string>& names);
+
   // Moves past the key and the value at `reader` and fills one slot per column, in memory that the reader
   // reads, in texts() or in this. False if the row is to be left out. Throws Error naming the key and the
   // field for a NULL that the column does not allow, another type than the column has, and bytes that
@@ -74,6 +78,8 @@ class RowDecoder {
     const std::uint8_t* end_;
   };
 
+  bool LocateSql(Reader& reader, std::vector<Slot>& slots);
+  bool Stays();
   bool IsWantedType(Reader value);
   void CheckType(const ObjectView& object, const Wanted& node);
   void LocateValue(Reader& reader, const Wanted& node, std::vector<Slot>& slots);
@@ -102,6 +108,7 @@ class RowDecoder {
   WantedTree wanted_;
   TypeCache* types_;
   std::string where_;
+  std::vector<std::string> sql_columns_;
   ValueType value_type_;
   std::vector<Items> items_;  // per column
   Arena texts_;

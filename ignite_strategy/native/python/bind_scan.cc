@@ -23,10 +23,8 @@
 #include "native/python/bindings.h"
 #include "native/scan/config.h"
 #include "native/scan/discover.h"
-#include "native/scan/losses.h"
 #include "native/scan/report.h"
 #include "native/scan/scan.h"
-#include "native/wire/pool.h"
 
 namespace nb = nanobind;
 
@@ -102,6 +100,15 @@ ValueType ToValueType(const std::optional<std::tuple<std::uint8_t, std::int32_t,
   return {std::get<0>(*value_type), std::get<1>(*value_type), std::get<2>(*value_type)};
 }
 
+// schema, text, number of arguments, arguments, columns, every task
+using PythonSql =
+    std::tuple<std::string, std::string, std::int32_t, nb::bytes, std::vector<std::string>, bool>;
+
+SqlQuery ToSql(const PythonSql& sql) {
+  const auto& [schema, text, count, arguments, columns, every_task] = sql;
+  return {schema, text, count, std::string(arguments.c_str(), arguments.size()), columns, every_task};
+}
+
 nb::bytes MakeConfig(const std::string& cache, const PythonEndpoints& endpoints,
                      const std::vector<PythonColumn>& columns, bool local, bool env,
                      const std::optional<Partitions>& partitions, bool intersect, std::int32_t page_size,
@@ -109,7 +116,7 @@ nb::bytes MakeConfig(const std::string& cache, const PythonEndpoints& endpoints,
                      std::int32_t parallel_reads, bool deterministic, const nb::bytes& owners,
                      double connect_timeout, double request_timeout,
                      const std::optional<std::tuple<std::uint8_t, std::int32_t, bool>>& value_type,
-                     const nb::bytes& security) {
+                     const nb::bytes& security, const std::optional<PythonSql>& sql) {
   ScanConfig config;
   config.cache = cache;
   config.endpoints = ToEndpoints(endpoints);
@@ -129,6 +136,7 @@ nb::bytes MakeConfig(const std::string& cache, const PythonEndpoints& endpoints,
   config.security = SecuritySettings::Parse(std::string(security.c_str(), security.size()));
   config.columns = ToColumns(columns);
   config.value_type = ToValueType(value_type);
+  if (sql) config.sql = ToSql(*sql);
   const std::string bytes = config.Serialize();
   return nb::bytes(bytes.data(), bytes.size());
 }
@@ -256,6 +264,19 @@ class PythonScan {
     return columns;
   }
 
+  // Runs the pass to its end and returns how many rows it had.
+  std::int64_t Count() {
+    if (!scan_) throw Error(Code::kFailedPrecondition, "this scan is closed");
+    const Wait wait = PythonWait();
+    const WithoutPython unlocked;
+    std::int64_t rows = 0;
+    while (true) {
+      const Scan::State state = scan_->Prepare(kSlice, wait.check);
+      if (state == Scan::State::kEnd) return rows;
+      if (state == Scan::State::kReady) rows += scan_->Take().rows;
+    }
+  }
+
   void Close() { scan_.reset(); }
 
  private:
@@ -357,23 +378,6 @@ nb::dict PythonDiscover(const std::string& host, std::uint16_t port, const std::
   return result;
 }
 
-// Who owns the partitions now, for Scan configurations: see losses.h.
-nb::bytes PythonOwners(const std::string& host, std::uint16_t port, const std::string& cache,
-                       double connect_timeout, double request_timeout, const nb::bytes& security, bool env) {
-  const Timeouts timeouts{Seconds(connect_timeout, "connect_timeout"),
-                          Seconds(request_timeout, "request_timeout")};
-  const Endpoint endpoint{host, port, ResolveSecurity(security, env ? kDatasetPrefixes : kNoPrefixes)};
-  std::string owners;
-  {
-    const Wait wait = PythonWait();
-    const WithoutPython unlocked;
-    const Lease lease = Pool::Process().Acquire(endpoint, timeouts, wait);
-    const CacheTopology topology = TakeTopology(*lease, cache, wait);
-    owners = Remember(topology, ObserveOwners(*lease, cache, topology, "", wait));
-  }
-  return nb::bytes(owners.data(), owners.size());
-}
-
 const char* Kind(Support support) {
   switch (support) {
     case Support::kScalar:
@@ -421,25 +425,20 @@ void BindScan(nb::module_& module) {
       },
       nb::arg("code"), nb::arg("decimal_float64"), nb::arg("enum_name"),
       "The dtype of a scalar's value or of an array's items.");
-  module.def(
-      "scan_config", &MakeConfig, nb::arg("cache"), nb::arg("endpoints"), nb::arg("columns"), nb::kw_only(),
-      nb::arg("local") = false, nb::arg("env") = true, nb::arg("partitions") = nb::none(),
-      nb::arg("intersect") = false, nb::arg("page_size") = 0, nb::arg("bytes_per_row") = 0.0,
-      nb::arg("batch_size") = 0, nb::arg("drop_remainder") = false, nb::arg("parallel_reads") = 1,
-      nb::arg("deterministic") = true, nb::arg("owners") = nb::bytes(""), nb::arg("connect_timeout") = 5.0,
-      nb::arg("request_timeout") = 30.0, nb::arg("value_type") = nb::none(),
-      nb::arg("security") = nb::bytes("", 0), "The description of a pass that the dataset op and Scan take.");
+  module.def("scan_config", &MakeConfig, nb::arg("cache"), nb::arg("endpoints"), nb::arg("columns"),
+             nb::kw_only(), nb::arg("local") = false, nb::arg("env") = true,
+             nb::arg("partitions") = nb::none(), nb::arg("intersect") = false, nb::arg("page_size") = 0,
+             nb::arg("bytes_per_row") = 0.0, nb::arg("batch_size") = 0, nb::arg("drop_remainder") = false,
+             nb::arg("parallel_reads") = 1, nb::arg("deterministic") = true,
+             nb::arg("owners") = nb::bytes(""), nb::arg("connect_timeout") = 5.0,
+             nb::arg("request_timeout") = 30.0, nb::arg("value_type") = nb::none(),
+             nb::arg("security") = nb::bytes("", 0), nb::arg("sql") = nb::none(),
+             "The description of a pass that the dataset op and Scan take.");
   module.def("discover", &PythonDiscover, nb::arg("host"), nb::arg("port"), nb::arg("cache"), nb::kw_only(),
              nb::arg("local") = false, nb::arg("type") = "", nb::arg("everywhere") = false,
              nb::arg("connect_timeout") = 5.0, nb::arg("request_timeout") = 30.0,
              nb::arg("security") = nb::bytes("", 0), nb::arg("env") = true,
              "What the server knows about the types in a cache, and what a sample of its rows looks like.");
-  module.def("owners", &PythonOwners, nb::arg("host"), nb::arg("port"), nb::arg("cache"), nb::kw_only(),
-             nb::arg("connect_timeout") = 5.0, nb::arg("request_timeout") = 30.0,
-             nb::arg("security") = nb::bytes("", 0), nb::arg("env") = true,
-             "The partitions' owners as scan_config takes them; compared with those that were seen before.");
-  module.def("forget_owners", &ForgetOwners, nb::arg("cache"),
-             "What is in the cache now counts as whole, whatever was lost.");
   module.def("decode_rows", &DecodeRows, nb::arg("rows"), nb::arg("count"), nb::arg("columns"),
              nb::arg("types"), nb::arg("value_type") = nb::none(),
              "Decodes rows as they are on the wire; `types` = type id -> response of operation 3002.");
@@ -449,6 +448,7 @@ void BindScan(nb::module_& module) {
   nb::class_<PythonScan>(module, "Scan", "One pass over a cache, as NumPy columns.")
       .def(nb::init<const nb::bytes&>(), nb::arg("config"))
       .def("next", &PythonScan::Next, "The columns of the next batch; None after the last one.")
+      .def("count", &PythonScan::Count, "Runs the pass to its end; returns how many rows were left of it.")
       .def("close", &PythonScan::Close, "Drops the pass: closes its cursor and returns its connection.");
 }
 

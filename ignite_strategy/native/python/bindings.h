@@ -17,6 +17,7 @@ namespace ignite_strategy {
 void BindSecurity(nanobind::module_& module);
 void BindWire(nanobind::module_& module);
 void BindScan(nanobind::module_& module);
+void BindPasses(nanobind::module_& module);
 void BindBulk(nanobind::module_& module);
 void BindIgfs(nanobind::module_& module);
 

@@ -40,6 +40,7 @@ NB_MODULE(_core, m) {
   ignite_strategy::BindSecurity(m);
   ignite_strategy::BindWire(m);
   ignite_strategy::BindScan(m);
+  ignite_strategy::BindPasses(m);
   ignite_strategy::BindBulk(m);
   ignite_strategy::BindIgfs(m);
 }

@@ -8,7 +8,7 @@ namespace ignite_strategy {
 namespace {
 
 // Both ends of a graph run this library; another number means that they run different versions of it.
-constexpr std::uint32_t kFormat = 0x49475302;
+constexpr std::uint32_t kFormat = 0x49475303;
 
 void PutText(Writer& writer, const std::string& text) {
   writer.Put<std::int32_t>(static_cast<std::int32_t>(text.size())).PutBytes(text.data(), text.size());
@@ -81,6 +81,16 @@ ScanConfig ParseBody(Reader& reader) {
   config.value_type.type_code = reader.Get<std::uint8_t>();
   config.value_type.type_id = reader.Get<std::int32_t>();
   config.value_type.skip_others = reader.GetBool();
+  if (reader.GetBool()) {
+    SqlQuery& sql = config.sql.emplace();
+    sql.schema = GetText(reader);
+    sql.text = GetText(reader);
+    sql.argument_count = reader.Get<std::int32_t>();
+    sql.arguments = GetText(reader);
+    sql.columns.resize(reader.Count(4));
+    for (std::string& column : sql.columns) column = GetText(reader);
+    sql.every_task = reader.GetBool();
+  }
   return config;
 }
 
@@ -92,6 +102,14 @@ Partitions Intersect(const Partitions& a, const Partitions& b) {
 
 // The partitions that this process is meant to read; nothing = all.
 std::optional<Partitions> Assigned(const ScanConfig& config, const DatasetEnvironment& environment) {
+  if (config.sql && config.sql->every_task) return std::nullopt;
+  if (config.sql && environment.assignment && environment.assignment->count(config.cache) == 0) {
+    throw Error(Code::kInvalidArgument,
+                config.Where() +
+                    " would run whole in every task: say with cache_name= which cache's partitions "
+                    "this task is to read (IGNITE_STRATEGY_PARTITIONS assigns some of each cache of the "
+                    "job), or that it is meant so with every_task=True");
+  }
   if (environment.assignment) {
     const auto found = environment.assignment->find(config.cache);
     if (found != environment.assignment->end()) {
@@ -131,7 +149,22 @@ std::string ScanConfig::Serialize() const {
   writer.Put<std::int32_t>(static_cast<std::int32_t>(columns.size()));
   for (const ColumnSpec& column : columns) PutColumn(writer, column);
   writer.Put(value_type.type_code).Put(value_type.type_id).PutBool(value_type.skip_others);
+  writer.PutBool(sql.has_value());
+  if (sql) {
+    PutText(writer, sql->schema);
+    PutText(writer, sql->text);
+    writer.Put(sql->argument_count);
+    PutText(writer, sql->arguments);
+    writer.Put<std::int32_t>(static_cast<std::int32_t>(sql->columns.size()));
+    for (const std::string& column : sql->columns) PutText(writer, column);
+    writer.PutBool(sql->every_task);
+  }
   return std::string(writer.bytes().begin(), writer.bytes().end());
+}
+
+std::string ScanConfig::Where() const {
+  if (!sql) return "cache '" + cache + "'";
+  return "SQL '" + sql->text.substr(0, 80) + (sql->text.size() > 80 ? "..." : "") + "'";
 }
 
 ScanConfig ScanConfig::Parse(const std::string& bytes) {
@@ -150,7 +183,7 @@ ScanConfig ScanConfig::Parse(const std::string& bytes) {
 
 ScanConfig ApplyEnvironment(ScanConfig config, const DatasetEnvironment& environment) {
   if (!config.use_environment) return config;
-  if (environment.cache_name) config.cache = *environment.cache_name;
+  if (environment.cache_name && !config.sql) config.cache = *environment.cache_name;
   if (config.endpoints.empty()) config.endpoints.push_back({"localhost", 10800});
   if (environment.host) {
     const std::uint16_t port = config.endpoints.front().port;

@@ -14,8 +14,18 @@
 
 namespace ignite_strategy {
 
+// A statement whose rows are read instead of a cache.
+struct SqlQuery {
+  std::string schema;
+  std::string text;
+  std::int32_t argument_count = 0;
+  std::string arguments;             // typed values, one after another
+  std::vector<std::string> columns;  // names of all columns of the result, in its order
+  bool every_task = false;           // whole in every task, not over the task's partitions alone
+};
+
 struct ScanConfig {
-  std::string cache;
+  std::string cache;                // of an SQL query: the one whose partitions a task reads; may be empty
   std::vector<Endpoint> endpoints;  // tried in order
   bool local = false;               // only what the node itself holds
   bool use_environment = true;      // the environment of the process that runs the scan replaces arguments
@@ -34,6 +44,9 @@ struct ScanConfig {
   SecuritySettings security;  // of all endpoints
   std::vector<ColumnSpec> columns;
   ValueType value_type;
+  std::optional<SqlQuery> sql;
+
+  std::string Where() const;  // "cache 'X'" or "SQL 'SELECT ...'", for messages
 
   std::string Serialize() const;
   // Throws Error(kInvalidArgument) for bytes that Serialize of this version did not make.

@@ -1,11 +1,14 @@
 #include "native/scan/cursor.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace ignite_strategy {
 namespace {
 
-constexpr std::int16_t kResourceClose = 0, kQueryScan = 2000, kScanNextPage = 2001;
+constexpr std::int16_t kResourceClose = 0, kQueryScan = 2000, kScanNextPage = 2001, kQuerySqlFields = 2004,
+                       kSqlNextPage = 2005;
+constexpr std::uint8_t kSelect = 1;
 // The server released the cursor itself.
 constexpr std::int32_t kResourceDoesNotExist = 1011;
 
@@ -18,16 +21,61 @@ Writer CachePrefix(const std::string& cache) {
 }
 
 std::string Query::Describe() const {
+  if (sql != nullptr)
+    return "running SQL '" + sql->text.substr(0, 80) + (sql->text.size() > 80 ? "..." : "") + "'";
   return "scanning cache '" + cache + "'" +
          (partition < 0 ? "" : ", partition " + std::to_string(partition)) +
          (local ? " (only what the node itself holds)" : "");
 }
 
 Cursor::Cursor(Connection* connection, const Query& query, const Wait& wait)
-    : connection_(connection), doing_(query.Describe()) {
+    : connection_(connection), doing_(query.Describe()), sql_(query.sql) {
+  if (sql_ != nullptr) {
+    SendSql(query, wait);
+    return;
+  }
   Writer request = CachePrefix(query.cache);
   request.PutNull().Put(query.page_rows).Put(query.partition).PutBool(query.local);
   request_id_ = connection_->Send(kQueryScan, request, wait);
+}
+
+void Cursor::SendSql(const Query& query, const Wait& wait) {
+  const bool narrow = query.partitions != nullptr;
+  const bool can = connection_->Has(Feature::kQueryPartitions);
+  if (narrow && !can) {
+    throw Error(Code::kUnimplemented,
+                connection_->endpoint().ToString() +
+                    ": this server cannot run a statement over some partitions, while " + doing_ +
+                    "; every_task=True runs it whole in every task");
+  }
+  Writer request = CachePrefix(query.cache);
+  request.PutTypedString(sql_->schema).Put(query.page_rows).Put<std::int32_t>(-1).PutTypedString(sql_->text);
+  request.Put(sql_->argument_count).PutBytes(sql_->arguments.data(), sql_->arguments.size());
+  request.Put(kSelect);
+  // Distributed joins, local, replicated only, enforced join order, collocated: as the statement wants it.
+  for (int i = 0; i < 5; ++i) request.PutBool(false);
+  request.PutBool(true);                       // lazy: the server keeps one page, not the whole result
+  request.Put<std::int64_t>(0).PutBool(true);  // the server's time limit, names of the columns
+  if (can) {
+    request.Put<std::int32_t>(narrow ? static_cast<std::int32_t>(query.partitions->size()) : -1);
+    if (narrow) {
+      for (const std::int32_t partition : *query.partitions) request.Put(partition);
+    }
+    request.Put<std::int32_t>(1);  // rows of one update
+  }
+  request_id_ = connection_->Send(kQuerySqlFields, request, wait);
+}
+
+// The statement must still have the columns that it had when the dataset was made.
+void Cursor::CheckColumns(Reader& reader) const {
+  const std::size_t count = reader.Count(1);
+  bool same = count == sql_->columns.size() || sql_->columns.empty();
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string name = reader.TypedString().value_or(std::string());
+    if (!sql_->columns.empty()) same = same && name == sql_->columns[i];
+  }
+  if (!same)
+    throw Error(Code::kFailedPrecondition, "the statement's columns have changed since the dataset was made");
 }
 
 PageData Cursor::Receive(const Wait& wait) {
@@ -42,7 +90,8 @@ PageData Cursor::Receive(const Wait& wait) {
   if (page.last) {
     open_ = false;
   } else {
-    request_id_ = connection_->Send(kScanNextPage, Writer().Put(cursor_id_), wait);
+    request_id_ =
+        connection_->Send(sql_ != nullptr ? kSqlNextPage : kScanNextPage, Writer().Put(cursor_id_), wait);
   }
   return page;
 }
@@ -56,11 +105,15 @@ PageData Cursor::Parse(Response response) {
     if (!open_) {
       cursor_id_ = reader.Get<std::int64_t>();
       open_ = true;
+      page.names_offset = reader.offset() + response.payload_offset;
+      if (sql_ != nullptr) CheckColumns(reader);
     }
-    const std::size_t rows = reader.Count(2);  // a key and a value have a type code each
+    // A key and a value have a type code each; a row of a statement has at least one.
+    const std::size_t least = sql_ != nullptr ? std::max<std::size_t>(sql_->columns.size(), 1) : 2;
+    const std::size_t rows = reader.Count(least);
     page.rows = static_cast<std::int32_t>(rows);
     page.rows_offset = reader.offset() + response.payload_offset;
-    if (reader.left() < 2 * rows + 1) throw Error(Code::kDataLoss, "no flag at its end");
+    if (reader.left() < least * rows + 1) throw Error(Code::kDataLoss, "no flag at its end");
     page.last = response.frame.back() == 0;
   } catch (const Error& error) {
     throw Error(error.code(), connection_->endpoint().ToString() + ": a page cannot be read while " + doing_ +

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "native/scan/config.h"
 #include "native/scan/topology.h"
 #include "native/wire/connection.h"
 
@@ -16,7 +17,8 @@ struct PageData {
   std::vector<std::uint8_t> frame;
   std::size_t rows_offset = 0;  // of the first key in the frame
   std::int32_t rows = 0;
-  bool last = false;  // the server has released the cursor
+  bool last = false;             // the server has released the cursor
+  std::size_t names_offset = 0;  // of a statement's columns, in its first page
   bool topology_changed = false;
   TopologyVersion topology;  // if it has changed
 
@@ -29,6 +31,9 @@ struct Query {
   std::int32_t partition = -1;  // -1 = all
   bool local = false;
   std::int32_t page_rows = 1024;
+  // An SQL query instead of a scan, over `partitions` if there are any.
+  const SqlQuery* sql = nullptr;
+  const Partitions* partitions = nullptr;
 
   std::string Describe() const;  // "scanning cache 'X', partition 3"
 };
@@ -48,9 +53,12 @@ class Cursor {
 
  private:
   PageData Parse(Response response);
+  void SendSql(const Query& query, const Wait& wait);
+  void CheckColumns(Reader& reader) const;
 
   Connection* connection_;
   std::string doing_;
+  const SqlQuery* sql_;
   std::int64_t request_id_ = 0;
   std::int64_t cursor_id_ = 0;
   bool open_ = false;  // the server holds a cursor for us

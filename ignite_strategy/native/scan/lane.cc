@@ -83,7 +83,7 @@ std::string Lane::PrimaryOf(std::int32_t partition) const {
 
 bool Lane::OpenUnit(const Unit& unit, bool fresh) {
   if (unit.kind == Unit::Kind::kNode && watch_.Moved(unit)) return false;
-  doing_ = Query{config_.cache, unit.partition(), config_.local, 0}.Describe();
+  doing_ = MakeQuery(unit).Describe();
   report_ = NewPartitionReport(pass_, config_.cache, unit.partition());
   Connect(unit, fresh);
   if (unit.kind == Unit::Kind::kNode && lease_node_ != unit.node) return false;
@@ -107,8 +107,17 @@ void Lane::Connect(const Unit& unit, bool fresh) {
   work_.Answered(lease_->endpoint());
 }
 
-void Lane::OpenCursor(const Unit& unit) {
+Query Lane::MakeQuery(const Unit& unit) const {
   Query query{config_.cache, unit.partition(), config_.local || unit.kind == Unit::Kind::kNode, 0};
+  if (config_.sql) {
+    query.sql = &*config_.sql;
+    if (config_.partitions) query.partitions = &*config_.partitions;
+  }
+  return query;
+}
+
+void Lane::OpenCursor(const Unit& unit) {
+  Query query = MakeQuery(unit);
   query.page_rows = ChoosePageRows(query);
   const auto& node_id = lease_->node_id();
   report_->SetSource(node_id ? node_id->ToString() : "", lease_->endpoint().ToString());

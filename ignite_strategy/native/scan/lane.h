@@ -62,6 +62,7 @@ class Lane {
   // False if the unit cannot be read by one query: its node is out of reach or not the primary of all of it.
   bool OpenUnit(const Unit& unit, bool fresh);
   void Connect(const Unit& unit, bool fresh);
+  Query MakeQuery(const Unit& unit) const;
   void OpenCursor(const Unit& unit);
   void ReadPages(const Unit& unit);
   // Asks for the unit after this one before the last page of this one is used.

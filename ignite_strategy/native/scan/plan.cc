@@ -63,6 +63,7 @@ std::vector<Unit> WithoutMap(const ScanConfig& config) {
 }  // namespace
 
 bool NeedsSize(const ScanConfig& config, const CacheTopology& topology) {
+  if (config.sql) return false;
   if (!topology.known || config.local) return false;
   if (topology.replicated) return !config.partitions && config.parallel_reads > 1;
   const Shares shares = Share(config, topology);
@@ -71,6 +72,7 @@ bool NeedsSize(const ScanConfig& config, const CacheTopology& topology) {
 }
 
 std::vector<Unit> MakePlan(const ScanConfig& config, const CacheTopology& topology, double partition_bytes) {
+  if (config.sql) return {Unit{}};
   if (!topology.known || config.local) return WithoutMap(config);
   if (topology.replicated && !config.partitions &&
       (config.parallel_reads == 1 || !ByPartition(config, partition_bytes))) {

@@ -14,8 +14,6 @@ namespace {
 // Rows that a batch of unknown size takes memory for at first.
 constexpr std::size_t kFirstRows = 16384;
 
-std::string Where(const ScanConfig& config) { return "cache '" + config.cache + "'"; }
-
 }  // namespace
 
 // The page and the batch at hand.
@@ -23,8 +21,10 @@ struct Scan::Decoding {
   Decoding(const ScanConfig& config, std::function<Endpoint()> endpoint)
       : fetcher(std::move(endpoint), config.timeouts),
         types([this](std::int32_t type_id) { return fetcher(type_id); }),
-        decoder(config.columns, &types, Where(config), config.value_type),
-        slots(config.columns.size()) {}
+        decoder(config.columns, &types, config.Where(), config.value_type),
+        slots(config.columns.size()) {
+    if (config.sql) decoder.SetSqlColumns(config.sql->columns);
+  }
 
   TypeFetcher fetcher;
   TypeCache types;
@@ -43,9 +43,9 @@ struct Scan::Decoding {
 
 Scan::Scan(ScanConfig config)
     : config_(std::move(config)), process_(getpid()), pages_(std::make_shared<Pages>(config_)) {
-  if (config_.columns.empty()) throw Error(Code::kInvalidArgument, Where(config_) + ": no column is wanted");
+  if (config_.columns.empty()) throw Error(Code::kInvalidArgument, config_.Where() + ": no column is wanted");
   if (config_.endpoints.empty())
-    throw Error(Code::kInvalidArgument, Where(config_) + ": no address to read it from");
+    throw Error(Code::kInvalidArgument, config_.Where() + ": no address to read it from");
   decoding_ = std::make_unique<Decoding>(config_, [pages = pages_] { return pages->endpoint(); });
   pages_->Start();
 }
@@ -60,7 +60,7 @@ Scan::~Scan() {
 Scan::State Scan::Prepare(Millis limit, const std::function<void()>& check) {
   if (getpid() != process_) {
     throw Error(Code::kFailedPrecondition,
-                Where(config_) + ": this pass began in another process, before a fork");
+                config_.Where() + ": this pass began in another process, before a fork");
   }
   if (error_) throw *error_;
   if (ready_) return State::kReady;
@@ -157,7 +157,7 @@ bool Scan::DecodeRows() {
 void Scan::ClosePage() {
   Decoding& at = *decoding_;
   if (at.rows.left() != 0) {
-    throw Error(Code::kDataLoss, Where(config_) + ", partition " +
+    throw Error(Code::kDataLoss, config_.Where() + ", partition " +
                                      std::to_string(at.page->report->partition) + ": " +
                                      std::to_string(at.rows.left()) + " bytes after the last row of a page");
   }
@@ -175,7 +175,7 @@ void Scan::StartBatch() {
 }
 
 Batch Scan::Take() {
-  if (!ready_) throw Error(Code::kFailedPrecondition, Where(config_) + ": no batch is ready");
+  if (!ready_) throw Error(Code::kFailedPrecondition, config_.Where() + ": no batch is ready");
   Decoding& at = *decoding_;
   ready_ = false;
   Batch batch;
@@ -206,7 +206,7 @@ Error Scan::Delivered(const Error& error) const {
   if (report) report->state = PartitionReport::kFailed;
   return Error(error.code(),
                error.message() + "; " + partition + std::to_string(rows_delivered_) +
-                   " rows of this pass over cache '" + config_.cache + "' had been delivered",
+                   " rows of this pass over " + config_.Where() + " had been delivered",
                error.server_status());
 }
 

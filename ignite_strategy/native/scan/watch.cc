@@ -38,7 +38,9 @@ std::shared_ptr<const CacheTopology> Watch::topology() const {
 }
 
 void Watch::Look(Connection& connection) {
-  auto now = std::make_shared<CacheTopology>(TakeTopology(connection, config_.cache, wait_));
+  // A statement need not say which cache it reads.
+  auto now = std::make_shared<CacheTopology>(
+      config_.cache.empty() ? CacheTopology() : TakeTopology(connection, config_.cache, wait_));
   if (now->known) Check(*now, connection);
   const std::lock_guard<std::mutex> lock(mutex_);
   if (noticed_ < now->version) noticed_ = now->version;

@@ -52,7 +52,7 @@ struct Version {
 };
 
 // Feature bits of protocol 1.7 that this client implements.
-enum class Feature { kNodeEndpoints = 3, kBinaryConfiguration = 8 };
+enum class Feature { kNodeEndpoints = 3, kQueryPartitions = 7, kBinaryConfiguration = 8 };
 
 struct Response {
   std::int64_t request_id = 0;

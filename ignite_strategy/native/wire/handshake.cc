@@ -21,7 +21,8 @@ bool Same(const Version& a, const Version& b) {
 
 std::vector<std::uint8_t> Features() {
   std::vector<std::uint8_t> bits(2, 0);
-  for (const Feature feature : {Feature::kNodeEndpoints, Feature::kBinaryConfiguration}) {
+  for (const Feature feature :
+       {Feature::kNodeEndpoints, Feature::kQueryPartitions, Feature::kBinaryConfiguration}) {
     const auto bit = static_cast<std::size_t>(feature);
     bits[bit / 8] |= static_cast<std::uint8_t>(1u << (bit % 8));
   }

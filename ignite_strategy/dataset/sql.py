@@ -1,0 +1,198 @@
+"""SQL statements as sources of rows: their arguments on the wire, and the columns of their results."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import struct
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ignite_strategy import _core
+from ignite_strategy.dataset.columns import Column, Options, type_table
+from ignite_strategy.dataset.source import Source, schema_endpoints
+from ignite_strategy.errors import (
+    AuthenticationError,
+    ConnectionFailedError,
+    InvalidArgumentError,
+    PreconditionError,
+    UnsupportedError,
+)
+
+__all__ = ["Statement", "columns_of_statement", "encode_argument", "names_of_statement", "statement"]
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement whose rows are read.
+
+    Attributes:
+      schema: The SQL schema that names in it are looked up in.
+      text: The statement.
+      count: How many arguments it has.
+      arguments: They as typed values on the wire.
+      columns: All columns of its result, in order.
+      every_task: Whether each task runs it whole.
+    """
+
+    schema: str
+    text: str
+    count: int
+    arguments: bytes
+    columns: tuple[str, ...] = ()
+    every_task: bool = False
+
+    def native(self) -> tuple[str, str, int, bytes, list[str], bool]:
+        """What ``_core.scan_config`` takes."""
+        return (self.schema, self.text, self.count, self.arguments, list(self.columns), self.every_task)
+
+
+def statement(text: str, args: Sequence[Any], schema: str, every_task: bool) -> Statement:
+    """Builds it from the arguments as a user gives them.
+
+    Raises:
+      InvalidArgumentError: The text is empty, or an argument has a type that SQL has not.
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidArgumentError(f"query={text!r}: give an SQL statement")
+    if isinstance(args, (str, bytes)) or not isinstance(args, Sequence):
+        raise InvalidArgumentError(f"args={args!r}: give a list of values, one for each ? of the statement")
+    return Statement(schema, text, len(args), b"".join(map(encode_argument, args)), every_task=every_task)
+
+
+def encode_argument(value: Any) -> bytes:
+    """One value with its type code.
+
+    >>> encode_argument(7).hex()
+    '040700000000000000'
+    """
+    if value is None:
+        return b"\x65"
+    if isinstance(value, bool):
+        return b"\x08" + struct.pack("<?", value)
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise InvalidArgumentError(
+                f"the argument {value} does not fit into a BIGINT; give a decimal.Decimal"
+            )
+        return b"\x04" + struct.pack("<q", value)
+    if isinstance(value, float):
+        return b"\x06" + struct.pack("<d", value)
+    if isinstance(value, str):
+        data = value.encode()
+        return b"\x09" + struct.pack("<i", len(data)) + data
+    if isinstance(value, (bytes, bytearray)):
+        return b"\x0c" + struct.pack("<i", len(value)) + bytes(value)
+    if isinstance(value, uuid.UUID):
+        return b"\x0a" + struct.pack("<QQ", value.int >> 64, value.int & (1 << 64) - 1)
+    if isinstance(value, decimal.Decimal):
+        return _decimal(value)
+    if isinstance(value, (datetime.datetime, datetime.date)):
+        return _timestamp(value)
+    if hasattr(value, "item"):  # NumPy's scalars
+        return encode_argument(value.item())
+    raise InvalidArgumentError(
+        f"an argument of type {type(value).__name__} cannot be passed to SQL: give None, bool, int, float, str, bytes, "
+        f"uuid.UUID, decimal.Decimal, datetime or date"
+    )
+
+
+def _decimal(value: decimal.Decimal) -> bytes:
+    sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        raise InvalidArgumentError(f"the argument {value} is no number")
+    unscaled = int("".join(map(str, digits)) or "0")
+    magnitude = unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big")  # its top bit is free for the sign
+    if sign:
+        magnitude = bytes([magnitude[0] | 0x80]) + magnitude[1:]
+    return b"\x1e" + struct.pack("<ii", -exponent, len(magnitude)) + magnitude
+
+
+def _timestamp(value: datetime.datetime | datetime.date) -> bytes:
+    """Naive times are UTC, as those that datasets read are."""
+    if not isinstance(value, datetime.datetime):
+        value = datetime.datetime(value.year, value.month, value.day)
+    if value.tzinfo is None:
+        value = value.replace(tzinfo=datetime.timezone.utc)
+    millis, rest = divmod(value - _EPOCH, datetime.timedelta(milliseconds=1))
+    return b"\x21" + struct.pack("<qi", millis, rest.microseconds * 1000)
+
+
+def names_of_statement(source: Source, wanted: Statement) -> tuple[tuple[str, ...], float]:
+    """Runs the statement as far as its first page: the names of its columns in order, and the bytes per row."""
+    found, rows, size = _first_page(source, wanted)
+    return tuple(name for name, _, _ in found), size / rows if rows else 0.0
+
+
+def columns_of_statement(
+    source: Source, wanted: Statement, options: Options
+) -> tuple[tuple[str, ...], tuple[Column, ...], float]:
+    """Runs the statement as far as its first page.
+
+    Returns:
+      The names of its columns in order; the columns; the bytes per row.
+
+    Raises:
+      PreconditionError: There is no row, or only NULLs in a column, to tell the types.
+      UnsupportedError: Values that cannot be a column, or two columns of one name.
+    """
+    found, rows, size = _first_page(source, wanted)
+    names = tuple(name for name, _, _ in found)
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise UnsupportedError(
+            f"the statement has several columns called {', '.join(twice)}: name them with AS"
+        )
+    columns = [Column(("val", name), _code(name, codes, rows)) for name, codes, _ in found]
+    ordered = sorted(columns, key=lambda column: column.path)
+    return names, options.apply(ordered, "SQL"), size / rows if rows else 0.0
+
+
+def _first_page(source: Source, wanted: Statement) -> tuple[list[tuple[str, set[int], int]], int, int]:
+    endpoints = schema_endpoints(source, None, None)
+    failure: ConnectionFailedError | None = None
+    for endpoint in endpoints:
+        try:
+            return _core.sql_columns(
+                endpoint.host,
+                endpoint.port,
+                wanted.schema,
+                wanted.text,
+                wanted.count,
+                wanted.arguments,
+                connect_timeout=source.timeouts.connect,
+                request_timeout=source.timeouts.request,
+                security=source.security.native(),
+                env=source.env,
+            )
+        except AuthenticationError:
+            raise
+        except ConnectionFailedError as error:
+            failure = failure or error
+    assert failure is not None
+    raise failure
+
+
+def _code(name: str, codes: set[int], rows: int) -> int:
+    table = type_table()
+    if not codes:
+        raise PreconditionError(
+            f"column {name} of the statement has "
+            + ("only NULLs in its first rows" if rows else "no row")
+            + f", so its type is not known: pass element_spec={{'{name}': tf.TensorSpec([], tf.int64), ...}}"
+        )
+    if len(codes) > 1:
+        kinds = " and ".join(sorted(table[code].name for code in codes))
+        raise UnsupportedError(f"column {name} of the statement holds values of several types: {kinds}")
+    (code,) = codes
+    entry = table.get(code)
+    if entry is None or entry.kind not in ("scalar", "array"):
+        raise UnsupportedError(
+            f"column {name} of the statement has values of type {entry.name if entry else code}, which cannot be a "
+            f"column: leave it out of the SELECT list, or select its fields"
+        )
+    return code
