@@ -88,7 +88,7 @@ std::vector<ColumnSpec> ToColumns(const std::vector<PythonColumn>& columns) {
     spec.path = nb::cast<std::vector<std::string>>(parts[0]);
     spec.type_code = nb::cast<std::uint8_t>(parts[1]);
     spec.length = nb::cast<std::int64_t>(parts[2]);
-    spec.layout = ToEnum<ArrayLayout>(parts[3], ArrayLayout::kRagged);
+    spec.layout = ToEnum<ArrayLayout>(parts[3], ArrayLayout::kPadded);
     if (size == 5) SetOptions(nb::cast<nb::dict>(parts[4]), &spec);
     specs.push_back(std::move(spec));
   }

@@ -107,6 +107,8 @@ std::vector<TableColumn> Columns(Connection& connection, const std::string& cach
   // distributed joins, local, replicated only, join order, collocated, lazy, timeout, names
   for (int i = 0; i < 6; ++i) request.PutBool(false);
   request.Put<std::int64_t>(0).PutBool(false);
+  if (connection.Has(Feature::kQueryPartitions))
+    request.Put<std::int32_t>(-1).Put<std::int32_t>(1);  // all, batch
   Response response;
   try {
     response = connection.Call(kQuerySqlFields, request, doing, wait);

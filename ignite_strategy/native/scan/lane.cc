@@ -36,6 +36,16 @@ std::int32_t PageRows(double bytes_per_row) {
   return static_cast<std::int32_t>(std::clamp(rows, 1.0, static_cast<double>(kMaxPageRows)));
 }
 
+void Frames::Put(std::vector<std::uint8_t> frame) noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (count_ < spare_.size()) spare_[count_++] = std::move(frame);
+}
+
+std::vector<std::uint8_t> Frames::Take() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return count_ == 0 ? std::vector<std::uint8_t>() : std::move(spare_[--count_]);
+}
+
 void Lane::Run() {
   try {
     while (true) {
@@ -84,7 +94,7 @@ std::string Lane::PrimaryOf(std::int32_t partition) const {
 bool Lane::OpenUnit(const Unit& unit, bool fresh) {
   if (unit.kind == Unit::Kind::kNode && watch_.Moved(unit)) return false;
   doing_ = MakeQuery(unit).Describe();
-  report_ = NewPartitionReport(pass_, config_.cache, unit.partition());
+  report_ = NewReport(unit);
   Connect(unit, fresh);
   if (unit.kind == Unit::Kind::kNode && lease_node_ != unit.node) return false;
   OpenCursor(unit);
@@ -116,6 +126,10 @@ Query Lane::MakeQuery(const Unit& unit) const {
   return query;
 }
 
+std::shared_ptr<PartitionReport> Lane::NewReport(const Unit& unit) const {
+  return NewPartitionReport(pass_, config_.cache.empty() ? config_.Where() : config_.cache, unit.partition());
+}
+
 void Lane::OpenCursor(const Unit& unit) {
   Query query = MakeQuery(unit);
   query.page_rows = ChoosePageRows(query);
@@ -142,10 +156,19 @@ std::int32_t Lane::ChoosePageRows(const Query& query) {
   return PageRows(static_cast<double>(bytes_seen_) / static_cast<double>(rows_seen_));
 }
 
+std::shared_ptr<Page> Lane::ReceivePage() {
+  lease_->Recycle(frames_->Take());
+  std::shared_ptr<Page> page(new Page, [frames = frames_](Page* used) {
+    frames->Put(std::move(used->frame));
+    delete used;
+  });
+  static_cast<PageData&>(*page) = open_->cursor.Receive(wait_);
+  return page;
+}
+
 void Lane::ReadPages(const Unit& unit) {
   while (open_) {
-    auto page = std::make_shared<Page>();
-    static_cast<PageData&>(*page) = open_->cursor.Receive(wait_);
+    std::shared_ptr<Page> page = ReceivePage();
     page->report = open_->report;
     if (page->topology_changed) watch_.Notice(page->topology);
     // A server that does not say when the topology changes is asked at the end.
@@ -178,7 +201,7 @@ void Lane::OpenAhead() {
     return;
   const std::shared_ptr<PartitionReport> current = report_;
   try {
-    report_ = NewPartitionReport(pass_, config_.cache, ahead_->partition());
+    report_ = NewReport(*ahead_);
     OpenCursor(*ahead_);
   } catch (const Error&) {
     Drop();  // its own turn comes, and its own error

@@ -2,10 +2,14 @@
 #ifndef IGNITE_STRATEGY_NATIVE_SCAN_LANE_H_
 #define IGNITE_STRATEGY_NATIVE_SCAN_LANE_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "native/scan/config.h"
 #include "native/scan/cursor.h"
@@ -24,6 +28,18 @@ std::int32_t PageRows(double bytes_per_row);
 
 struct Page : PageData {
   std::shared_ptr<PartitionReport> report;
+};
+
+// The memory of pages that were used, for the next ones: taking it anew costs as much as filling it.
+class Frames {
+ public:
+  void Put(std::vector<std::uint8_t> frame) noexcept;
+  std::vector<std::uint8_t> Take();
+
+ private:
+  std::mutex mutex_;
+  std::array<std::vector<std::uint8_t>, 2> spare_;
+  std::size_t count_ = 0;
 };
 
 // What a lane reads and where its pages go; implemented by Pages.
@@ -62,9 +78,11 @@ class Lane {
   // False if the unit cannot be read by one query: its node is out of reach or not the primary of all of it.
   bool OpenUnit(const Unit& unit, bool fresh);
   void Connect(const Unit& unit, bool fresh);
+  std::shared_ptr<PartitionReport> NewReport(const Unit& unit) const;
   Query MakeQuery(const Unit& unit) const;
   void OpenCursor(const Unit& unit);
   void ReadPages(const Unit& unit);
+  std::shared_ptr<Page> ReceivePage();
   // Asks for the unit after this one before the last page of this one is used.
   void OpenAhead();
   void Drop() noexcept;
@@ -80,6 +98,7 @@ class Lane {
   Watch& watch_;
   LaneWork& work_;
   const Wait wait_;
+  const std::shared_ptr<Frames> frames_ = std::make_shared<Frames>();
 
   Lease lease_;
   std::string lease_node_;  // the node that the lease leads to; "" = whichever answered
