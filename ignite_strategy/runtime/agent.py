@@ -22,6 +22,7 @@ from typing import Any
 from ignite_strategy import __version__
 from ignite_strategy.errors import (
     AlreadyExistsError,
+    AuthenticationError,
     CancelledError,
     IgniteStrategyError,
     InvalidArgumentError,
@@ -79,7 +80,10 @@ class Agent:
             except IgniteStrategyError as error:
                 if self._stop.is_set():
                     break
-                if isinstance(error, (UnsupportedError, InvalidArgumentError)) and not self._has_served:
+                if (
+                    isinstance(error, (UnsupportedError, InvalidArgumentError, AuthenticationError))
+                    and not self._has_served
+                ):
                     raise  # waiting would not help
                 if time.monotonic() - said > 10:
                     _log.warning("waiting for Ignite node %s: %s", self._endpoint, error)

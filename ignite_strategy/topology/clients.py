@@ -6,6 +6,7 @@ pyignite itself accepts any certificate unless told otherwise, never compares na
 from __future__ import annotations
 
 import logging
+import os
 import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -84,7 +85,10 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
     import ssl
 
     try:
-        context = ssl.create_default_context(cafile=tls.cafile)
+        folder = tls.cafile is not None and os.path.isdir(tls.cafile)
+        context = ssl.create_default_context(
+            cafile=None if folder else tls.cafile, capath=tls.cafile if folder else None
+        )
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.check_hostname = tls.verify and tls.check_hostname
         if not tls.verify:

@@ -276,6 +276,18 @@ class TestUsersAndClientCertificates:
         assert re.search(text, shown), shown
         assert SECRET not in shown
 
+    def test_a_wrong_password_ends_a_pass_at_once(self, arguments):
+        """Not found out by the schema, which is given, but by the op."""
+        tf = pytest.importorskip("tensorflow")
+        from ignite_strategy.dataset import IgniteDataset
+
+        spec = {"key": tf.TensorSpec([], tf.int32), "val": {"n": tf.TensorSpec([], tf.int32)}}
+        dataset = IgniteDataset(CACHE, **{**arguments, "password": "wrong"}, element_spec=spec)
+        with pytest.raises(tf.errors.UnauthenticatedError, match="check the user name") as caught:
+            next(iter(dataset))
+        assert SECRET not in str(caught.value)
+        assert "reader" not in str(caught.value)
+
     def test_administration_and_files_without_tensorflow(self, guarded, arguments):
         given = {name: value for name, value in arguments.items() if name not in ("host", "port")}
         security = settings.security_of(**given)

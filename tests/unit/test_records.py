@@ -157,3 +157,14 @@ def test_a_long_list_goes_into_a_file(tmp_path: Path) -> None:
     native = pytest.importorskip("ignite_strategy._core")
     text = Path(value[1:]).read_text()
     assert native.parse_partitions(json.loads(text)["A"], "A") == list(range(0, 20_000, 2))
+
+
+def test_tasks_speak_to_ignite_as_their_agent_does(tmp_path: Path) -> None:
+    """A request cannot set these: credentials do not travel through the registry."""
+    given = {"IGNITE_TLS": "1", "IGNITE_CAFILE": "/ca", "IGNITE_USERNAME": "u", "IGNITE_PASSWORD": "p"}
+    environment = _environment(REQUEST, REQUEST.tasks[0], tmp_path, **given)
+    assert {name: environment[name] for name in given} == given
+    for name in given:
+        body = {**REQUEST.to_json(), "environment": {name: "x"}}
+        with pytest.raises(InvalidArgumentError, match=name):
+            Request.from_json(body)
