@@ -35,10 +35,15 @@ class Found:
     unseen: set[str] = field(default_factory=set)
     value_type: tuple[int, int, bool] | None = None
 
+    def silent(self) -> bool:
+        """Whether nothing at all is known of the keys, or of the values."""
+        parts = {column.path[0] for column in self.columns} | {name.split(".")[0] for name in self.problems}
+        return not {"key", "val"} <= parts
+
 
 def decided(facts: Mapping[str, Any], found: Found) -> bool:
     """Whether more rows would tell nothing new: one query entity, and every column is known."""
-    return len(facts["entities"]) == 1 and not found.unseen and bool(found.columns)
+    return len(facts["entities"]) == 1 and not found.unseen and not found.silent()
 
 
 def describe(facts: Mapping[str, Any], wanted_type: str | None) -> Found:

@@ -79,7 +79,7 @@ def discover(
         found = describe(facts, options.type)
         if decided(facts, found):
             break
-    if facts["rows"] == 0 and (not found.columns or found.unseen):
+    if facts["rows"] == 0 and (found.unseen or found.silent()):
         raise _empty_cache(cache, ", ".join(map(str, endpoints)), found, options)
     return Schema(
         cache,

@@ -138,6 +138,13 @@ class TestEmptyCaches:
         assert dataset.element_spec == spec
         assert list(dataset) == []
 
+    def test_also_where_only_the_keys_are_known(self, client, where, fresh_name):
+        create_cache(client, fresh_name, partitions=1, key="int")
+        with pytest.raises(
+            PreconditionError, match=r"element_spec={'key': tf.TensorSpec\(\[\], tf.int32\), 'val': "
+        ):
+            IgniteDataset(fresh_name, **where)
+
     def test_and_has_in_it_what_is_known(self, client, where, fresh_name):
         options = f'WITH "TEMPLATE=igs-p1-,CACHE_NAME={fresh_name}"'
         sql(client, f"CREATE TABLE {fresh_name} (ID BIGINT PRIMARY KEY, A INT, ANY OTHER) {options}")
