@@ -59,6 +59,10 @@ BatchBuilder::BatchBuilder(const std::vector<ColumnSpec>& specs, std::size_t row
     columns_[i].dtype = spec.dtype();
     columns_[i].masked = spec.masked();
     lengths_[i] = spec.length;
+    (spec.is_array() ? arrays_ : scalars_).push_back(i);
+    if (spec.is_array() && !spec.ragged()) dense_.push_back(i);
+    if (spec.is_array() && spec.length < 0 && spec.layout == ArrayLayout::kUniform) uniform_.push_back(i);
+    if (spec.masked()) masked_.push_back(i);
     if (spec.ragged()) {
       columns_[i].splits.reserve(first_rows_ + 1);
       columns_[i].splits.push_back(0);
@@ -78,32 +82,21 @@ std::size_t BatchBuilder::Items(std::size_t column, const Slot& slot) const {
 
 bool BatchBuilder::Fits(const std::vector<Slot>& row) const {
   if (rows_ == 0) return true;
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    const ColumnSpec& spec = specs_[i];
-    if (spec.length < 0 && spec.layout == ArrayLayout::kUniform && spec.is_array() &&
-        static_cast<std::int64_t>(Items(i, row[i])) != lengths_[i]) {
-      return false;
-    }
+  for (const std::size_t i : uniform_) {
+    if (static_cast<std::int64_t>(Items(i, row[i])) != lengths_[i]) return false;
   }
   return true;
 }
 
 int BatchBuilder::Append(const std::vector<Slot>& row) {
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    const ColumnSpec& spec = specs_[i];
-    if (!spec.is_array() || spec.ragged()) continue;
+  for (const std::size_t i : dense_) {
     const auto items = static_cast<std::int64_t>(Items(i, row[i]));
     if (lengths_[i] < 0) lengths_[i] = items;
     if (items != lengths_[i]) return static_cast<int>(i);
   }
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    if (specs_[i].is_array()) {
-      AppendArray(i, row[i]);
-    } else {
-      AppendScalar(columns_[i], row[i]);
-    }
-    if (columns_[i].masked) AppendMask(i, row[i]);
-  }
+  for (const std::size_t i : scalars_) AppendScalar(columns_[i], row[i]);
+  for (const std::size_t i : arrays_) AppendArray(i, row[i]);
+  for (const std::size_t i : masked_) AppendMask(i, row[i]);
   ++rows_;
   return -1;
 }

@@ -121,6 +121,12 @@ class BatchBuilder {
   const std::vector<ColumnSpec>& specs_;
   std::vector<Column> columns_;
   std::vector<std::int64_t> lengths_;
+  // What the specs say, ready for each row.
+  std::vector<std::size_t> scalars_;
+  std::vector<std::size_t> arrays_;
+  std::vector<std::size_t> dense_;    // arrays whose rows have one length
+  std::vector<std::size_t> uniform_;  // those that end the batch where it changes
+  std::vector<std::size_t> masked_;
   std::size_t first_rows_;
   std::size_t first_bytes_;
   std::size_t rows_ = 0;

@@ -60,6 +60,8 @@ RowDecoder::RowDecoder(const std::vector<ColumnSpec>& specs, TypeCache* types, s
                        const ValueType& value_type)
     : specs_(specs),
       wanted_(MakeWanted(specs)),
+      key_(wanted_.root->Child("key")),
+      val_(wanted_.root->Child("val")),
       types_(types),
       where_(std::move(where)),
       value_type_(value_type),
@@ -71,6 +73,7 @@ bool RowDecoder::LocateSql(Reader& reader, std::vector<Slot>& slots) {
   const Wanted* row = wanted_.root->Child("val");
   const std::string* column = nullptr;
   dropped_ = false;
+  null_error_.reset();
   referred_bytes_ = 0;
   try {
     for (const std::string& name : sql_columns_) {
@@ -98,24 +101,17 @@ bool RowDecoder::Locate(Reader& reader, std::vector<Slot>& slots) {
   const Reader row = reader;
   const char* part = "key";
   dropped_ = false;
+  null_error_.reset();
   referred_bytes_ = 0;
   try {
-    for (const char* name : {"key", "val"}) {
-      part = name;
-      begin_ = reader.at();
-      end_ = begin_ + reader.left();
-      if (*name == 'v' && value_type_.skip_others && !IsWantedType(reader)) {
-        SkipValue(reader);
-        null_error_.reset();
-        return false;
-      }
-      const Wanted* node = wanted_.root->Child(name);
-      if (node == nullptr) {
-        SkipValue(reader);
-      } else {
-        LocateValue(reader, *node, slots);
-      }
+    LocatePart(key_, reader, slots);
+    part = "val";
+    if (value_type_.skip_others && !IsWantedType(reader)) {
+      SkipValue(reader);
+      null_error_.reset();
+      return false;
     }
+    LocatePart(val_, reader, slots);
     return Stays();
   } catch (const Error& error) {
     null_error_.reset();
@@ -133,6 +129,14 @@ bool RowDecoder::Stays() {
     if (!dropped_) throw error;
   }
   return !dropped_;
+}
+
+// The key or the value, which references cannot leave; null = it is not wanted.
+void RowDecoder::LocatePart(const Wanted* part, Reader& reader, std::vector<Slot>& slots) {
+  if (part == nullptr) return SkipValue(reader);
+  begin_ = reader.at();
+  end_ = begin_ + reader.left();
+  LocateValue(reader, *part, slots);
 }
 
 Arena RowDecoder::TakeTexts() { return std::exchange(texts_, Arena()); }

@@ -80,6 +80,7 @@ class RowDecoder {
 
   bool LocateSql(Reader& reader, std::vector<Slot>& slots);
   bool Stays();
+  void LocatePart(const Wanted* part, Reader& reader, std::vector<Slot>& slots);
   bool IsWantedType(Reader value);
   void CheckType(const ObjectView& object, const Wanted& node);
   void LocateValue(Reader& reader, const Wanted& node, std::vector<Slot>& slots);
@@ -106,6 +107,8 @@ class RowDecoder {
 
   const std::vector<ColumnSpec>& specs_;
   WantedTree wanted_;
+  const Wanted* key_;
+  const Wanted* val_;
   TypeCache* types_;
   std::string where_;
   std::vector<std::string> sql_columns_;
