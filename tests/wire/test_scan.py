@@ -248,6 +248,12 @@ class TestErrorsOfTheServer:
             with pytest.raises(ServerError, match=r"Index 20 out of bounds.*10 rows of this pass"):
                 scan.next()
 
+    def test_partitions_that_the_server_has_lost(self):
+        text = "Failed to execute query because cache partition has been lostParts [cacheName=C, part=1]"
+        with ScriptedServer(serving({SCAN: lambda _: Failure(1, text)})) as server:
+            with pytest.raises(DataLossError, match=r"lostParts.*gone until their nodes come back"):
+                drain(_core.Scan(config(server, partitions=[1])))
+
     def test_the_cursor_of_a_failed_pass_is_closed(self):
         page = [row(0), binary.i32(1) + binary.NULL]
         cursors = Cursors({-1: [page, rows(2, 4), rows(4, 6)]}, think=0)

@@ -8,6 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "native/binary/types.h"
+#include "native/scan/cursor.h"
+
 namespace ignite_strategy {
 namespace {
 
@@ -82,6 +85,48 @@ bool SameCluster(Connection& connection, const CacheTopology& before, const Cach
   return std::any_of(gone.begin(), gone.end(), [&](const std::string& id) { return before.Find(id) >= 0; });
 }
 
+std::string Text(Reader& reader) {
+  if (reader.left() > 0 && *reader.at() == code::kString) return reader.TypedString().value_or(std::string());
+  SkipValue(reader);
+  return std::string();
+}
+
+// Whether the cache's data region is kept on disk, so that a node which returns brings its rows along. Until
+// then such a cache's server refuses to read what is away, whatever its loss policy. False if the server
+// cannot tell.
+bool KeepsData(Connection& connection, const CacheTopology& topology, const Wait& wait) {
+  const SqlQuery sql{
+      "SYS", "SELECT NAME, VALUE FROM SYS.CONFIGURATION WHERE NAME LIKE 'DataStorageConfiguration.%'",
+      0,     "",
+      {},    true};
+  Query query;
+  query.sql = &sql;
+  std::map<std::string, std::string> settings;
+  try {
+    Cursor cursor(&connection, query, wait);
+    while (!cursor.finished()) {
+      const PageData page = cursor.Receive(wait);
+      Reader rows = page.Rows();
+      for (std::int32_t row = 0; row < page.rows; ++row) {
+        const std::string name = Text(rows);
+        settings[name] = Text(rows);
+      }
+    }
+  } catch (const Error& error) {
+    if (error.server_status() == 0) throw;
+    return false;
+  }
+  for (const auto& [name, region] : settings) {
+    const std::string end = ".Name";
+    if (name.size() <= end.size() || name.compare(name.size() - end.size(), end.size(), end) != 0) continue;
+    const std::string stem = name.substr(0, name.size() - end.size());
+    const bool standard = stem == "DataStorageConfiguration.DefaultDataRegionConfiguration";
+    if (topology.region.empty() ? !standard : region != topology.region) continue;
+    return settings[stem + ".PersistenceEnabled"] == "true";
+  }
+  return false;
+}
+
 // The partitions whose owner has left between `before` and `now` with no copy that is sure to be there.
 void AddLost(const CacheTopology& before, const CacheTopology& now, Losses& lost) {
   if (now.replicated) return;  // every node has a copy
@@ -152,6 +197,8 @@ Losses ObserveOwners(Connection& connection, const std::string& cache, const Cac
       lost.insert(told.lost.begin(), told.lost.end());
     }
   }
+
+  if (!lost.empty() && KeepsData(connection, now, wait)) lost.clear();
 
   const std::lock_guard<std::mutex> lock(memory.mutex);
   Known mine{cache, now, std::move(lost)};

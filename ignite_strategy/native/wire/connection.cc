@@ -349,7 +349,9 @@ Response Connection::Call(std::int16_t op, const Writer& payload, const std::str
 }
 
 Error Connection::ServerError(const Response& response, const std::string& doing) const {
-  return Error(CodeOf(response.status),
+  // No status of its own: "... cache partition has been lostParts [cacheName=X, part=3]".
+  const bool lost = response.message.find("lostParts") != std::string::npos;
+  return Error(lost ? Code::kDataLoss : CodeOf(response.status),
                state_->where() + ": the server answered with status " + std::to_string(response.status) +
                    " while " + doing + ": " + response.message,
                response.status);
