@@ -250,9 +250,11 @@ class TestErrorsOfTheServer:
 
     def test_partitions_that_the_server_has_lost(self):
         text = "Failed to execute query because cache partition has been lostParts [cacheName=C, part=1]"
-        with ScriptedServer(serving({SCAN: lambda _: Failure(1, text)})) as server:
-            with pytest.raises(DataLossError, match=r"lostParts.*gone until their nodes come back"):
-                drain(_core.Scan(config(server, partitions=[1])))
+        with (
+            ScriptedServer(serving({SCAN: lambda _: Failure(1, text)})) as server,
+            pytest.raises(DataLossError, match=r"lostParts.*gone until their nodes come back"),
+        ):
+            drain(_core.Scan(config(server, partitions=[1])))
 
     def test_the_cursor_of_a_failed_pass_is_closed(self):
         page = [row(0), binary.i32(1) + binary.NULL]
