@@ -166,6 +166,8 @@ def select(schema: Schema, wanted: Sequence[str] | None) -> tuple[Column, ...]:
       UnsupportedError: A wanted column cannot be read; the message says how to leave it out.
     """
     names = [column.name for column in schema.columns]
+    if isinstance(wanted, str):
+        raise InvalidArgumentError(f"columns={wanted!r}: give a list of names, [{wanted!r}]")
     if wanted is not None:
         for name in wanted:
             if not any(below(other, name) for other in [*names, *schema.problems]):

@@ -8,6 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ignite_strategy import _core, settings
+from ignite_strategy.dataset.arguments import (
+    checked_flag,
+    checked_host,
+    checked_page_size,
+    checked_port,
+    parse_partitions,
+)
 from ignite_strategy.dataset.schema import Column
 from ignite_strategy.errors import InvalidArgumentError
 from ignite_strategy.settings import (
@@ -23,34 +30,12 @@ from ignite_strategy.settings import (
 if TYPE_CHECKING:
     from ignite_strategy.dataset.sql import Statement
 
-__all__ = ["Partitions", "Source", "parse_partitions", "schema_endpoints"]
-
-Partitions = "int | str | Iterable[int] | None"
+__all__ = ["Source", "schema_endpoints"]
 
 # How arrays without a declared length are laid out: see native/binary/columns.h.
 UNIFORM, DENSE, RAGGED, PADDED = 0, 1, 2, 3
 # More connections than this from one pass are a mistake: a server has a handful of threads for queries.
 MAX_PARALLEL_READS = 64
-
-
-def parse_partitions(value: int | str | Iterable[int] | None, name: str) -> tuple[int, ...] | None:
-    """Returns partitions as given in code: an index, a list, or text like ``"0-7,9"``; ``None`` or -1 = all.
-
-    Raises:
-      InvalidArgumentError: It is none of these, or names no partition.
-    """
-    if value is None:
-        return None
-    if isinstance(value, str):
-        return tuple(_core.parse_partitions(value, name))
-    if isinstance(value, int):
-        if value < -1:
-            raise InvalidArgumentError(f"{name}={value}: a partition is a number from 0, or -1 for all")
-        return None if value == -1 else (value,)
-    partitions = sorted({int(one) for one in value})
-    if not partitions or partitions[0] < 0:
-        raise InvalidArgumentError(f"{name}={partitions}: give at least one partition, numbered from 0")
-    return tuple(partitions)
 
 
 @dataclass(frozen=True)
@@ -114,8 +99,6 @@ class Source:
         """
         if not isinstance(cache, str) or (not cache and sql is None):
             raise InvalidArgumentError(f"cache_name={cache!r}: give the name of a cache")
-        if page_size is not None and (not isinstance(page_size, int) or page_size < 1):
-            raise InvalidArgumentError(f"page_size={page_size!r}: a page has at least one row")
         if not isinstance(parallel_reads, int) or not 1 <= parallel_reads <= MAX_PARALLEL_READS:
             raise InvalidArgumentError(
                 f"parallel_reads={parallel_reads!r}: from 1 to {MAX_PARALLEL_READS} connections read at the same time"
@@ -127,13 +110,13 @@ class Source:
         return Source(
             cache=cache,
             endpoints=endpoints,
-            local=bool(local),
+            local=checked_flag(local, "local"),
             partitions=one if several is None else several,
             intersect=several is not None,
             env=env,
-            page_size=page_size or 0,
+            page_size=checked_page_size(page_size),
             parallel_reads=parallel_reads,
-            deterministic=bool(deterministic),
+            deterministic=checked_flag(deterministic, "deterministic"),
             timeouts=timeouts or Timeouts(),
             security=security_for(endpoints, security),
             sql=sql,
@@ -197,11 +180,8 @@ def endpoints_of(
         if not several:
             raise InvalidArgumentError("addresses is empty: give at least one Ignite node, host:port")
         return several
-    if port is not None and not 0 < port < 65536:
-        raise InvalidArgumentError(f"port={port} is not between 1 and 65535")
+    host, port = checked_host(host), checked_port(port)
     if host is not None:
-        if not host:
-            raise InvalidArgumentError("host='': give a host name or address")
         return (Endpoint(host, port or DEFAULT_PORT),)
     defaults = settings.default_endpoints()
     if defaults and port is None:
@@ -211,6 +191,7 @@ def endpoints_of(
 
 def schema_endpoints(source: Source, host: str | None, port: int | None) -> tuple[Endpoint, ...]:
     """Where the schema is read: at ``schema_host`` if given, else where the data would be read in this process."""
+    host, port = checked_host(host, "schema_host"), checked_port(port, "schema_port")
     if host is not None or port is not None:
         first = source.endpoints[0]
         return (Endpoint(host or first.host, port or first.port),)

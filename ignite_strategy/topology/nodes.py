@@ -34,6 +34,8 @@ _CACHE_NODE_PARTITIONS = 1100
 _CACHE_PARTITIONS = 1101
 _NODES_ENDPOINTS = 5102
 _CACHE_DOES_NOT_EXIST = 1000
+_CACHE_NAMES = 1050
+_MOST_NAMES, _LONGEST_NAME = 50, 80  # that an error tells
 
 
 class Caller(Protocol):
@@ -248,7 +250,7 @@ def _ask_partitions(connection: Caller, cache: str) -> list[_Owned] | None:
     doing = f"asking for the partitions of cache {cache!r}"
     cache_id = _cache_id(cache)
     payload = _named(
-        cache, lambda: connection.call(_CACHE_PARTITIONS, struct.pack("<ii", 1, cache_id), doing)
+        connection, cache, lambda: connection.call(_CACHE_PARTITIONS, struct.pack("<ii", 1, cache_id), doing)
     )
     reader = PayloadReader(payload, doing)
     reader.i64(), reader.i32()
@@ -274,7 +276,9 @@ def _ask_node_partitions(connection: Caller, cache: str, nodes: Sequence[Node]) 
     """Op 1100, which names nodes by addresses, joined to the node list by port and full address list."""
     doing = f"asking for the partitions of cache {cache!r} by node address"
     payload = _named(
-        cache, lambda: connection.call(_CACHE_NODE_PARTITIONS, struct.pack("<iB", _cache_id(cache), 0), doing)
+        connection,
+        cache,
+        lambda: connection.call(_CACHE_NODE_PARTITIONS, struct.pack("<iB", _cache_id(cache), 0), doing),
     )
     reader = PayloadReader(payload, doing)
     owned = []
@@ -301,14 +305,21 @@ def _partition_list(reader: PayloadReader, cache: str) -> list[int]:
     return partitions
 
 
-def _named(cache: str, call: Any) -> bytes:
-    """Says which cache is missing: the server only knows its id."""
+def _named(connection: Caller, cache: str, call: Any) -> bytes:
+    """Says which cache is missing, and which there are: the server only knows its id."""
     try:
         return bytes(call())
     except IgniteStrategyError as error:
-        if error.server_status == _CACHE_DOES_NOT_EXIST:
-            raise NotFoundError(f"there is no cache {cache!r}: {error}") from error
-        raise
+        if error.server_status != _CACHE_DOES_NOT_EXIST:
+            raise
+        reader = PayloadReader(connection.call(_CACHE_NAMES, b"", "listing the caches"), "the list of caches")
+        names = sorted(reader.string() or "" for _ in range(reader.count(1)))
+        shown = ", ".join(repr(name[:_LONGEST_NAME]) for name in names[:_MOST_NAMES])
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        raise NotFoundError(
+            f"{connection.endpoint}: cache {cache!r} does not exist; there are: {shown or 'none'}{more} "
+            "(a table T made by CREATE TABLE is the cache SQL_PUBLIC_T)"
+        ) from error
 
 
 def _cache_id(cache: str) -> int:

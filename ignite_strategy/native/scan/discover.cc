@@ -11,6 +11,9 @@
 namespace ignite_strategy {
 namespace {
 
+// Of the caches that a message names.
+constexpr std::size_t kMostNames = 50, kLongestName = 80;
+
 constexpr std::int16_t kResourceClose = 0, kQuerySqlFields = 2004;
 constexpr std::int16_t kCacheGetNames = 1050, kCacheGetConfiguration = 1055, kCacheNodePartitions = 1100;
 constexpr std::int32_t kCacheDoesNotExist = 1000;
@@ -59,6 +62,14 @@ QueryEntity ParseQueryEntity(Reader& reader, const Version& version) {
   return entity;
 }
 
+// For a message: whoever made a cache chose its name.
+std::string Readable(const std::string& name) {
+  std::string shown;
+  for (const char c : name) shown += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
+  if (shown.size() > kLongestName) shown = shown.substr(0, kLongestName) + "...";
+  return shown;
+}
+
 [[noreturn]] void NoSuchCache(Connection& connection, const std::string& cache, const Wait& wait) {
   const Response response = connection.Call(kCacheGetNames, Writer(), "listing the caches", wait);
   Reader reader = response.payload();
@@ -66,10 +77,11 @@ QueryEntity ParseQueryEntity(Reader& reader, const Version& version) {
   for (std::string& name : names) name = Text(reader);
   std::sort(names.begin(), names.end());
   std::string list;
-  for (std::size_t i = 0; i < names.size() && i < 50; ++i) list += (i == 0 ? "" : ", ") + names[i];
-  if (names.size() > 50) list += ", and " + std::to_string(names.size() - 50) + " more";
+  for (std::size_t i = 0; i < names.size() && i < kMostNames; ++i)
+    list += (i == 0 ? "" : ", ") + Readable(names[i]);
+  if (names.size() > kMostNames) list += ", and " + std::to_string(names.size() - kMostNames) + " more";
   throw Error(Code::kNotFound,
-              connection.endpoint().ToString() + ": cache '" + cache + "' does not exist; " +
+              connection.endpoint().ToString() + ": cache '" + Readable(cache) + "' does not exist; " +
                   (names.empty() ? "there is no cache yet" : "there are: " + list) +
                   " (a table T made by CREATE TABLE is the cache SQL_PUBLIC_T)",
               kCacheDoesNotExist);

@@ -18,6 +18,8 @@ constexpr int kMoreAttempts = 4;
 constexpr Millis kNoticeLimit{12000}, kReasonLimit{3000};
 // A server's error is put down to a node's leaving if that shows within this.
 constexpr Millis kBlameLimit{1000};
+// Of pages whose rows the user has chosen: the server holds a whole page in memory.
+constexpr double kMostPageBytes = 64 << 20;
 constexpr std::int32_t kFailed = 1, kInvalidNodeState = 10;
 
 bool Contains(const Error& error, const char* text) {
@@ -140,7 +142,10 @@ void Lane::OpenCursor(const Unit& unit) {
 }
 
 std::int32_t Lane::ChoosePageRows(const Query& query) {
-  if (config_.page_size > 0) return config_.page_size;
+  if (config_.page_size > 0) {
+    const double fit = config_.bytes_per_row > 0 ? kMostPageBytes / config_.bytes_per_row : config_.page_size;
+    return std::max<std::int32_t>(1, static_cast<std::int32_t>(std::min<double>(config_.page_size, fit)));
+  }
   if (rows_seen_ == 0 && config_.bytes_per_row <= 0) {
     Query probe = query;
     probe.page_rows = kProbeRows;

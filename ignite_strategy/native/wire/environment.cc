@@ -17,6 +17,9 @@ Partitions ReadJsonPartitions(JsonReader* json, const std::string& name);  // pa
 namespace {
 
 constexpr std::size_t kMaxAssignmentBytes = 16u << 20;
+// A node makes room for a whole page before it fills it: far more than this ends its Java, and with it its
+// data.
+constexpr std::int64_t kMostPageRows = 1'000'000;
 constexpr const char* kAssignment = "IGNITE_STRATEGY_PARTITIONS";
 
 [[noreturn]] void Fail(const std::string& name, const std::string& value, const std::string& why) {
@@ -135,8 +138,8 @@ DatasetEnvironment ReadDatasetEnvironment() {
   environment.local = GetBool("IGNITE_DATASET_LOCAL");
   environment.part = GetPart("IGNITE_DATASET_PART");
   if (const auto size = Get("IGNITE_DATASET_PAGE_SIZE")) {
-    environment.page_size = static_cast<std::int32_t>(
-        Number("IGNITE_DATASET_PAGE_SIZE", *size, 1, std::numeric_limits<std::int32_t>::max()));
+    environment.page_size =
+        static_cast<std::int32_t>(Number("IGNITE_DATASET_PAGE_SIZE", *size, 1, kMostPageRows));
   }
   environment.assignment = GetAssignment();
   return environment;
