@@ -100,7 +100,13 @@ class Target:
             }
         addresses = [str(endpoint) for endpoint in self._endpoints]
         with contextlib.closing(
-            connect(addresses, connect_timeout=self._timeouts.connect, request_timeout=self._timeouts.request)
+            connect(
+                addresses,
+                connect_timeout=self._timeouts.connect,
+                request_timeout=self._timeouts.request,
+                security=self._security,
+                prefixes=DATASET_PREFIXES,
+            )
         ) as client:
             create_cache(client, self.cache, partitions=partitions, backups=backups, exist_ok=True, **options)
         self._await_everywhere()

@@ -27,7 +27,7 @@ from ignite_strategy.errors import (
     PreconditionError,
     ServerError,
 )
-from ignite_strategy.settings import Security, format_endpoint, parse_endpoints
+from ignite_strategy.settings import CLUSTER_PREFIXES, Security, format_endpoint, parse_endpoints
 from ignite_strategy.topology.clients import open_client
 from ignite_strategy.topology.types import (
     Fields,
@@ -72,6 +72,7 @@ def connect(
     connect_timeout: float = 5.0,
     request_timeout: float = 30.0,
     security: Security | None = None,
+    prefixes: Sequence[str] = CLUSTER_PREFIXES,
 ) -> Any:
     """Connects a pyignite client to the nodes that answer.
 
@@ -81,6 +82,7 @@ def connect(
       request_timeout: Limit on each request, in seconds.
       security: TLS, user and password; by default those of an open resolver that speaks to one of these nodes. The
         variables ``IGNITE_TLS``, ``IGNITE_CAFILE``, ``IGNITE_USERNAME`` and so on replace them.
+      prefixes: The prefixes of those variables.
 
     Returns:
       A connected ``pyignite.Client``; use it as a context manager or close it.
@@ -94,7 +96,11 @@ def connect(
         raise InvalidArgumentError("no address of an Ignite node was given: use host:port")
     with _translated(", ".join(format_endpoint(each) for each in endpoints), "connecting"):
         return open_client(
-            endpoints, connect_timeout=connect_timeout, request_timeout=request_timeout, security=security
+            endpoints,
+            connect_timeout=connect_timeout,
+            request_timeout=request_timeout,
+            security=security,
+            prefixes=prefixes,
         )
 
 
@@ -437,13 +443,12 @@ def _check_partitions(client: Any, name: str, expected: int) -> None:
 def _has_partition(client: Any, name: str, partition: int) -> bool:
     """Whether a scan of this partition is possible: Ignite 2.7 has no operation that tells how many there are."""
     from ignite_strategy import _core
-    from ignite_strategy.settings import CLUSTER_PREFIXES
 
     node = client.random_node
     # cache, flags, no filter, a row a page, partition, not only local ones
     query = struct.pack("<iBBiiB", _core.java_hash(name), 0, 101, 1, partition, 0)
     with _core.Connection(
-        node.host, node.port, security=client.security.native(), prefixes=list(CLUSTER_PREFIXES)
+        node.host, node.port, security=client.security.native(), prefixes=client.prefixes
     ) as connection:
         try:
             connection.call(2000, query, f"looking for partition {partition} of {name}")

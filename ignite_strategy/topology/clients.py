@@ -26,6 +26,7 @@ def open_client(
     connect_timeout: float = 5.0,
     request_timeout: float = 30.0,
     security: Security | None = None,
+    prefixes: Sequence[str] = CLUSTER_PREFIXES,
 ) -> Any:
     """Connects a client to the first of the nodes that answers; it moves on to the others when that one goes.
 
@@ -35,6 +36,7 @@ def open_client(
       request_timeout: Limit on each request, in seconds.
       security: How to speak to them; by default as an open resolver does to these nodes. ``IGNITE_TLS``,
         ``IGNITE_USERNAME`` and so on replace it.
+      prefixes: The prefixes of those variables.
 
     Returns:
       A connected ``pyignite.Client``.
@@ -46,7 +48,7 @@ def open_client(
 
     wanted = security_for(endpoints, security)
     settings = wanted.native()
-    resolved: dict[str, Any] = dict(_core.resolve_security(settings, list(CLUSTER_PREFIXES)) or {})
+    resolved: dict[str, Any] = dict(_core.resolve_security(settings, list(prefixes)) or {})
     # Without a handler of its own its logger prints the traceback of every refused connection.
     logging.getLogger("pyignite").addHandler(logging.NullHandler())
     # Not partition aware: then it talks to one node at a time, and that node knows what it was told before. Another
@@ -59,7 +61,7 @@ def open_client(
         password=resolved.get("password"),
         use_ssl=False,  # it would switch it on by itself for a user; _Transport does it
     )
-    client.security = wanted
+    client.security, client.prefixes = wanted, list(prefixes)
     client.tls_context = tls_context(_tls(resolved)) if resolved.get("tls") else None
     client.connect([tuple(endpoint) for endpoint in endpoints]).__enter__()
     return client
@@ -166,6 +168,7 @@ def _client_class() -> Any:
 
             tls_context: ssl.SSLContext | None = None
             security: Security
+            prefixes: list[str]
 
             def _connect(self, nodes: Sequence[tuple[str, int]]) -> None:
                 self._nodes.extend(

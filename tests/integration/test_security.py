@@ -276,6 +276,26 @@ class TestUsersAndClientCertificates:
         assert re.search(text, shown), shown
         assert SECRET not in shown
 
+    def test_every_way_in(self, guarded, arguments):
+        """Rows by query, their number, writing, several connections at a time, single partitions."""
+        pytest.importorskip("tensorflow")
+        import ignite_strategy as igs
+
+        given = {name: value for name, value in arguments.items() if name not in ("host", "port")}
+        security, address = settings.security_of(**given), guarded.addresses
+        dataset = igs.IgniteDataset(CACHE, addresses=address, parallel_reads=2, columns=["key"], **given)
+        assert dataset.num_rows() == len(ROWS)
+        assert sorted(int(row["key"]) for row in dataset) == sorted(ROWS)
+        parts = [
+            igs.IgniteDataset(CACHE, **arguments, columns=["key"], partitions=[n, n + 1]) for n in (0, 2)
+        ]
+        assert sum(len(list(part)) for part in parts) < len(ROWS)
+        report = igs.write("WRITTEN", {"id": [1, 2], "x": [0.5, 1.5]}, key="id", create=True, sql=True,
+                           addresses=address, security=security)  # fmt: skip
+        assert report.rows == 2
+        found = igs.IgniteDataset.from_sql('SELECT SUM("X") AS S FROM WRITTEN', addresses=address, **given)
+        assert [float(row["S"]) for row in found] == [2.0]
+
     def test_a_wrong_password_ends_a_pass_at_once(self, arguments):
         """Not found out by the schema, which is given, but by the op."""
         tf = pytest.importorskip("tensorflow")
