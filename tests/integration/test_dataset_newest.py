@@ -37,17 +37,20 @@ rows = {int(r["key"]): [int(r["val"]["n"]), r["val"]["name"].numpy().decode(), r
         for r in dataset}
 batches = [len(b["key"]) for b in IgniteDataset(cache, host, port, columns=["key"]).batch(16)]
 ragged = sum(int(b["val"]["pix"].row_lengths()[0]) for b in IgniteDataset(cache, host, port, batch_size=1))
+masked = {int(r["key"]): [[t.decode() for t in r["val"]["tags"].numpy()], r["val"]["tags_mask"].numpy().tolist()]
+          for r in IgniteDataset(cache, host, port, columns=["key", "val.tags"], nulls="mask")}
 with tf.Graph().as_default(), tf.compat.v1.Session() as session:
     following = tf.compat.v1.data.make_one_shot_iterator(IgniteDataset(cache, host, port)).get_next()
     first = session.run(following)
 try:
-    list(IgniteDataset(cache, host, port, partitions=[99999]))
+    list(IgniteDataset(cache, host, port, partitions=[2999]))
     error = ""
 except tf.errors.OpError as failure:
     error = str(failure)
 print(json.dumps({
     "tensorflow": tf.__version__, "rows": rows, "batches": batches, "ragged": ragged, "first": int(first["key"]),
     "error": error, "report": sum(e["rows"] for e in library.reader_report()),
+    "masked": masked,
     "numpy": len(read(cache, host, port)["key"]),
     "library": hashlib.sha256(library.path().read_bytes()).hexdigest(),
 }))
@@ -57,8 +60,10 @@ print(json.dumps({
 def test_reads_the_same_with_the_same_binary(
     cluster: LocalCluster, one_node: str, fresh_name: str, tmp_path: Path
 ) -> None:
-    rows = {n: {"n": n, "name": f"row {n}", "pix": [0.5] * (n % 3)} for n in range(40)}
-    fields = {"n": "int", "name": "string", "pix": "float[]"}
+    rows = {
+        n: {"n": n, "name": f"row {n}", "pix": [0.5] * (n % 3), "tags": ["a"] * (n % 2)} for n in range(40)
+    }
+    fields = {"n": "int", "name": "string", "pix": "float[]", "tags": "string[]"}
     with closing(connect(cluster.addresses)) as client:
         client.create_cache(fresh_name)
         put_objects(client, fresh_name, rows, fields=fields, type_name=fresh_name)
@@ -76,8 +81,9 @@ def test_reads_the_same_with_the_same_binary(
     assert seen["rows"] == {str(n): [row["n"], row["name"], row["pix"]] for n, row in rows.items()}
     assert sum(seen["batches"]) == seen["numpy"] == 40
     assert seen["ragged"] == sum(n % 3 for n in range(40))
+    assert seen["masked"] == {str(n): [row["tags"], [True] * (n % 2)] for n, row in rows.items()}
     assert seen["first"] in rows
-    assert f"'{fresh_name}', partition 99999" in seen["error"]
+    assert f"'{fresh_name}', partition 2999" in seen["error"]
     assert seen["report"] >= 3 * 40
     assert seen["library"] == hashlib.sha256(library.path().read_bytes()).hexdigest()
     print(f"TensorFlow {seen['tensorflow']} ran _tensorflow.so {seen['library'][:16]}")

@@ -108,6 +108,14 @@ class TestArrays:
         assert values == [[b"a", b"", b""]]
         assert column_["mask"].ravel().tolist() == [True, False, True]
 
+    def test_a_mask_by_rows_says_nothing_of_items(self):
+        """Whether a spec's mask has an entry per row or per item is a matter of its shape."""
+        data = binary.i32(1) + binary.texts(None, "a") + binary.i32(2) + binary.NULL
+        (column_,) = _core.decode_rows(
+            data, 2, [(["val"], 20, -1, 2, {"nulls": MASK, "item_mask": False})], {}
+        )
+        assert column_["mask"].tolist() == [True, False]
+
     def test_an_item_that_is_null_is_an_error_unless_said_otherwise(self):
         data = binary.i32(1) + binary.texts("a", None)
         with pytest.raises(InvalidArgumentError, match=r"key 1.*field val has an item that is NULL"):

@@ -159,7 +159,7 @@ void BatchBuilder::AppendMask(std::size_t i, const Slot& slot) {
   const std::size_t count = specs_[i].item_mask ? Items(i, slot) : 1;
   std::uint8_t* to = columns_[i].mask.Extend(count);
   if (count == 0) return;
-  if (slot.data != nullptr && slot.mask != nullptr) {
+  if (specs_[i].item_mask && slot.data != nullptr && slot.mask != nullptr) {
     std::memcpy(to, slot.mask, count);
   } else {
     std::memset(to, slot.data != nullptr ? 1 : 0, count);
