@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import platform
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,12 @@ from rich.console import Console
 
 import ignite_strategy as igs
 from ignite_strategy.settings import parse_endpoint
-from tests.benchmarks import report
+from tests.benchmarks import picture, report
 from tests.benchmarks.contestant import Contestant
+from tests.benchmarks.elsewhere import NotPermittedError, node_elsewhere
 from tests.benchmarks.fill import fill
-from tests.benchmarks.measure import Ratio, compare
-from tests.benchmarks.works import Plan, plans
+from tests.benchmarks.measure import Ratio, Result, Work, compare
+from tests.benchmarks.works import ELSEWHERE, Plan, plans
 
 BUILD = Path(__file__).parents[2] / "build" / "bench"
 SCRIPTS = ("ignite_strategy", "raw", "records", "pyignite")
@@ -35,7 +38,9 @@ def main() -> int:
     documents: list[dict[str, Any]] = []
     ratios: list[Ratio] = []
     try:
-        for nodes in sorted({plan.nodes for plan in chosen.values()}):
+        for nodes in sorted(
+            {plan.nodes for plan in chosen.values()}, key=lambda count: (count == ELSEWHERE, count)
+        ):
             wanted = [plan for plan in chosen.values() if plan.nodes == nodes]
             _measure(wanted, nodes, options, contestants, console, documents, ratios)
     finally:
@@ -43,7 +48,8 @@ def main() -> int:
             contestant.close()
         if documents:
             report.save(BUILD / "bench.json", _machine(), documents)
-            console.print(f"{BUILD / 'bench.json'}: {report.summary(ratios)}", soft_wrap=True)
+            picture.draw(BUILD / "bench.svg", documents)
+            console.print(f"{BUILD / 'bench.json'} and bench.svg: {report.summary(ratios)}", soft_wrap=True)
     return int(options.strict and not all(ratio.met for ratio in ratios))
 
 
@@ -57,37 +63,64 @@ def _measure(
     ratios: list[Ratio],
 ) -> None:
     filled: set[str] = set()
+    (BUILD / "records").mkdir(parents=True, exist_ok=True)
 
     def say(text: str) -> None:
         console.print(text, highlight=False, markup=False)
 
-    console.print(f"starting {nodes} Ignite node{'s' * (nodes > 1)} at full speed ...")
-    records = BUILD / "records"
-    records.mkdir(parents=True, exist_ok=True)
-    with igs.LocalCluster(nodes=nodes, full_speed=True, heap_mb=1536, data_mb=4096) as cluster:
-        endpoint = parse_endpoint(cluster.addresses[0])
-        for plan in wanted:
-            cache = plan.cache
-            if cache is not None and cache.name not in filled:
-                start = time.monotonic()
-                fill(cache, cluster.addresses)
-                filled.add(cache.name)
-                console.print(
-                    f"{cache.name}: {cache.rows:,} rows written in {time.monotonic() - start:.1f} s"
-                )
-            work = plan.work
-            request = {
-                "cache": cache.name if cache else "",
-                "host": endpoint.host,
-                "port": endpoint.port,
-                "folder": str(records),
-            }
-            work = type(work)(**{**vars(work), "request": {**request, **work.request}})
-            console.print(f"[bold]{work.name}[/bold]: {work.title}")
-            results, found = compare(work, contestants, options.pairs, say)
-            report.show(console, work, results, found)
-            documents.append(report.document(work, results, found))
-            ratios.extend(found)
+    say(f"starting {_described(nodes)} at full speed ...")
+    try:
+        with _cluster(nodes) as addresses:
+            for plan in wanted:
+                work, results, found = _one(plan, addresses, filled, options, contestants, say)
+                report.show(console, work, results, found)
+                documents.append(report.document(work, results, found))
+                ratios.extend(found)
+    except NotPermittedError as error:
+        say(f"left out ({', '.join(plan.work.name for plan in wanted)}): {error}")
+
+
+def _one(
+    plan: Plan,
+    addresses: list[str],
+    filled: set[str],
+    options: argparse.Namespace,
+    contestants: Mapping[str, Contestant],
+    say: Callable[[str], None],
+) -> tuple[Work, list[Result], list[Ratio]]:
+    cache = plan.cache
+    if cache.name not in filled:
+        start = time.monotonic()
+        fill(cache, addresses)
+        filled.add(cache.name)
+        say(f"{cache.name}: {cache.rows:,} rows written in {time.monotonic() - start:.1f} s")
+    endpoint = parse_endpoint(addresses[0])
+    request = {
+        "cache": cache.name,
+        "host": endpoint.host,
+        "port": endpoint.port,
+        "folder": str(BUILD / "records"),
+    }
+    work = replace(plan.work, request={**request, **plan.work.request})
+    say(f"{work.name}: {work.title}")
+    results, found = compare(work, contestants, options.pairs, say)
+    return work, results, found
+
+
+def _described(nodes: int) -> str:
+    if nodes == ELSEWHERE:
+        return "an Ignite node in another network namespace"
+    return f"{nodes} Ignite node{'s' * (nodes > 1)}"
+
+
+@contextlib.contextmanager
+def _cluster(nodes: int) -> Iterator[list[str]]:
+    if nodes == ELSEWHERE:
+        with node_elsewhere() as address:
+            yield [address]
+    else:
+        with igs.LocalCluster(nodes=nodes, full_speed=True, heap_mb=1536, data_mb=4096) as cluster:
+            yield cluster.addresses
 
 
 def _options() -> argparse.Namespace:

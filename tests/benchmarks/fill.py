@@ -10,7 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ignite_strategy.topology.caches import connect, create_cache, put_objects, put_values
+import ignite_strategy as igs
+from ignite_strategy.dataset.kinds import Ragged
+from ignite_strategy.settings import Timeouts
+from ignite_strategy.topology.caches import connect, create_cache, drop_cache
 
 sys.path.insert(0, str(Path(__file__).parent / "drains"))
 
@@ -18,43 +21,35 @@ import rows as made
 
 from tests.benchmarks.works import Cache
 
-_NAMES = {np.int8: "byte", np.int32: "int", np.int64: "long", np.float32: "float", np.float64: "double"}
+_BLOB = 1_000_000
 
 
 def fill(cache: Cache, addresses: list[str]) -> None:
     """Creates ``cache`` and puts its rows into it."""
     with contextlib.closing(connect(addresses, request_timeout=120.0)) as client:
+        drop_cache(client, cache.name)
         create_cache(client, cache.name, partitions=cache.partitions)
-        if cache.kind == "megabytes":
-            blob = b"x" * 1_000_000
-            put_values(
-                client, cache.name, ((key, blob) for key in range(cache.rows)), value="byte[]", batch=8
-            )
-            return
-        columns = getattr(made, cache.kind)(cache.rows)
-        fields = {name: _kind(column) for name, column in columns.items()}
-        put_objects(client, cache.name, _objects(columns, cache.rows), fields=fields, type_name="Row")
+    if cache.kind == "empty":
+        return
+    igs.write(
+        cache.name,
+        _blobs(cache.rows) if cache.kind == "megabytes" else _rows(cache),
+        addresses=addresses,
+        type_name="Row",
+        timeouts=Timeouts(request=120.0),
+    )
 
 
-def _kind(column: Any) -> str:
-    if isinstance(column, list):
-        return "string"
-    values = column[0] if isinstance(column, tuple) else column
-    name = _NAMES[values.dtype.type]
-    return name + "[]" if isinstance(column, tuple) or values.ndim == 2 else name
+def _rows(cache: Cache) -> dict[str, Any]:
+    columns = getattr(made, cache.kind)(cache.rows)
+    values = {
+        name: Ragged(*column) if isinstance(column, tuple) else column for name, column in columns.items()
+    }
+    return {"key": np.arange(cache.rows, dtype=np.int32), "val": values}
 
 
-def _objects(columns: dict[str, Any], rows: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    lists: dict[str, Any] = {}
-    for name, column in columns.items():
-        if isinstance(column, tuple):
-            values, splits = column
-            lists[name] = [values[splits[i] : splits[i + 1]].tolist() for i in range(rows)]
-        elif isinstance(column, list):
-            lists[name] = column
-        elif column.dtype == np.int8 and column.ndim == 2:
-            lists[name] = [row.tobytes() for row in column]
-        else:
-            lists[name] = column.tolist()
-    for key in range(rows):
-        yield key, {name: values[key] for name, values in lists.items()}
+def _blobs(rows: int) -> Iterator[dict[str, Any]]:
+    block = np.full((8, _BLOB), ord("x"), np.int8)
+    for first in range(0, rows, len(block)):
+        keys = np.arange(first, min(first + len(block), rows), dtype=np.int32)
+        yield {"key": keys, "val": block[: len(keys)]}

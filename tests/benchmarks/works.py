@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.benchmarks.measure import Entry, Target, Work
 
 PAGES = (1024, 4096, 16384)
+# In place of a number of nodes: one in another network namespace.
+ELSEWHERE = 0
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,10 @@ class Cache:
 
 @dataclass(frozen=True)
 class Plan:
-    """A work and the cache that it needs; ``nodes`` is the number of nodes it is measured on."""
+    """A work, the cache that it needs, and on how many nodes it is measured."""
 
     work: Work
-    cache: Cache | None
+    cache: Cache
     nodes: int = 1
 
 
@@ -162,6 +164,50 @@ def megabytes(rows: int, connections: int) -> Plan:
     )
 
 
+def writing(rows: int) -> Plan:
+    """Bulk load of small rows."""
+    few = min(rows, 20_000)
+    return Plan(
+        Work(
+            "write",
+            f"{rows:,} small rows written",
+            rows,
+            [
+                Entry("ours, write", "ignite_strategy", "write", (512, 2048, 8192), {"connections": 2}),
+                Entry("pyignite put_all", "pyignite", "put_all", (250, 1000), {"rows": few, "limit": few}),
+            ],
+            [Target("ours, write", "pyignite put_all", 10)],
+        ),
+        Cache("WRITTEN", "empty", 0, 8),
+    )
+
+
+def on_nodes(rows: int, nodes: int, connections: int) -> Plan:
+    """Small rows on several nodes, asked through one of them."""
+    plan = small_rows(rows, 8, connections)
+    wanted = ("ignite_strategy", "raw", "tensorflow_io")
+    entries = [entry for entry in plan.work.entries if entry.script in wanted]
+    work = replace(
+        plan.work,
+        name=f"nodes-{nodes}",
+        title=f"{rows:,} small rows, 8 partitions on {nodes} nodes, batches of 256",
+        entries=entries,
+        targets=[],
+    )
+    return Plan(work, plan.cache, nodes)
+
+
+def in_namespace(rows: int, connections: int) -> Plan:
+    """Small rows of a node in another network namespace."""
+    plan = on_nodes(rows, 1, connections)
+    work = replace(
+        plan.work,
+        name="namespace",
+        title=f"{rows:,} small rows of a node in another network namespace, batches of 256",
+    )
+    return Plan(work, plan.cache, ELSEWHERE)
+
+
 def plans(options: Any) -> Mapping[str, Plan]:
     """All works by name, in the order in which they run."""
     make: Sequence[Callable[[], Plan]] = [
@@ -173,5 +219,9 @@ def plans(options: Any) -> Mapping[str, Plan]:
         lambda: shaped("wide", "wide", options.rows // 10, "rows of 100 columns"),
         lambda: shaped("images", "images", options.rows // 5, "images of 784 bytes"),
         lambda: megabytes(options.blobs, options.connections),
+        lambda: writing(options.rows),
+        lambda: on_nodes(options.rows, 2, options.connections),
+        lambda: on_nodes(options.rows, 3, options.connections),
+        lambda: in_namespace(options.rows, options.connections),
     ]
     return {plan.work.name: plan for plan in (each() for each in make)}

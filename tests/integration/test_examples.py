@@ -45,6 +45,16 @@ def test_a_file_on_igfs(one_node: str) -> None:
     assert "'hello.txt'" in done.stdout
 
 
+def test_predictions_are_written_back(one_node: str) -> None:
+    pytest.importorskip("sklearn")
+    done = run("predict.py", "--address", one_node)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "1797 answers written"
+    assert sum(int(line.split()[1]) for line in lines[1:11]) == 1797
+    assert float(lines[11].removeprefix("right: ")) > 0.9
+
+
 def test_without_an_address_a_node_is_started() -> None:
     done = run("kitten_table.py")
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 3), done.stderr

@@ -1,7 +1,9 @@
 """Ours, with TensorFlow."""
 
 import child
+import numpy as np
 import pipelines as p
+import rows as made
 
 import ignite_strategy as igs
 
@@ -26,6 +28,25 @@ def numpy(request):
     return run
 
 
+def write(request):
+    data = {"key": np.arange(request["rows"], dtype=np.int32), "val": made.small(request["rows"])}
+
+    def run():
+        report = igs.write(
+            request["cache"],
+            data,
+            request["host"],
+            request["port"],
+            type_name="Row",
+            batch_rows=request["page"],
+            connections=request["connections"],
+            progress=False,
+        )
+        return report.rows, None
+
+    return run
+
+
 DRAINS = {
     "plain": lambda r: p.counted(dataset(r).batch(p.BATCH), p.of_batch),
     "rows": lambda r: p.counted(dataset(r), p.one),
@@ -37,6 +58,7 @@ DRAINS = {
     "mapped": lambda r: p.counted(p.in_order(dataset(r)), p.of_batch),
     "ragged": lambda r: p.counted(dataset(r, batch_size=p.BATCH), lambda e: p.of_batch(e["key"])),
     "numpy": numpy,
+    "write": write,
 }
 
 if __name__ == "__main__":
