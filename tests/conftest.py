@@ -31,6 +31,19 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
+@pytest.fixture(autouse=True)
+def release_has_it(request: pytest.FixtureRequest) -> None:
+    """Skips what the release that ``make test-matrix`` runs on has not got."""
+    marker = request.node.get_closest_marker("since")
+    version = os.environ.get("IGNITE_STRATEGY_TEST_VERSION")
+    if marker and version and _numbers(version) < _numbers(marker.args[0]):
+        pytest.skip(f"Apache Ignite {version} has no such operation, {marker.args[0]} has")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[LocalCluster]:
     """Two real nodes for the whole session; a test that kills or restarts nodes starts its own cluster.

@@ -496,6 +496,7 @@ class TestResources:
         assert len(sockets()) <= before + 2
         assert len(process.threads()) < 400
 
+    @pytest.mark.since("2.8")
     def test_report_names_node_and_rows(self, numbers, where, cluster):
         dataset = IgniteDataset(numbers, **where, partitions=[1, 2])
         rows = [len(keys(IgniteDataset(numbers, **where, part=part))) for part in (1, 2)]

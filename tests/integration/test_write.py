@@ -74,7 +74,8 @@ def test_rows_come_back_equal_by_every_reader(cluster: LocalCluster, client: Any
     tf = pytest.importorskip("tensorflow")
     data = columns()
     report = igs.write(name, data, addresses=cluster.addresses, key="id", create=True, partitions=4)
-    assert (report.rows, report.nodes, report.partition_aware) == (ROWS, 2, True)
+    told = os.environ.get("IGNITE_STRATEGY_TEST_VERSION") != "2.7.6"  # where the partitions are
+    assert (report.rows, report.nodes, report.partition_aware) == (ROWS, 2 if told else 1, told)
 
     read = by_key(igs.read(name, addresses=cluster.addresses))
     assert read["key"].tolist() == data["id"].tolist()

@@ -229,6 +229,10 @@ bool Attempt(Connection& connection, const std::string& cache, const Wait& wait,
       const Response response = connection.Call(kCacheNodePartitions, prefix, doing, wait);
       owned = ParseNodePartitions(response.payload(), topology);
     }
+    // Ignite 2.7 names no node for a cache that was made since a node joined last: then nothing is known.
+    const bool placed_somewhere =
+        std::any_of(owned->begin(), owned->end(), [](const Owned& one) { return !one.partitions.empty(); });
+    if (!placed_somewhere) return true;
     if (topology.version < version) topology.version = version;
     if (topology.version.major < listing.version) topology.version = {listing.version, 0};
     Place(*owned, topology);
