@@ -33,7 +33,7 @@ def test_falls_back_to_the_version_that_the_server_offers(newest):
 
 def test_asks_only_for_the_features_that_it_implements():
     with ScriptedServer(Peer.handshake) as server, connect(server):
-        assert server.peers[0].asked_features == bytes([0b0000_1000, 0b0000_0001])
+        assert server.peers[0].asked_features == bytes([0b1000_1000, 0b0000_0001])
 
 
 def test_tries_older_versions_when_the_offer_is_unknown():

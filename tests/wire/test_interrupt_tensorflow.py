@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tests.wire.scripted import SCAN, Peer, ScriptedServer
+from tests.wire.scripted import Peer, ScriptedServer
 
 pytest.importorskip("tensorflow")
 
@@ -62,10 +62,7 @@ REPLACED = (
 def one_page(peer: Peer) -> None:
     """Answers a scan with one row and the promise of more, then nothing."""
     peer.handshake()
-    request = peer.request()
-    while request.op != SCAN:
-        peer.answer(request, b"\x00")
-        request = peer.request()
+    request = peer.scan_request()
     row = b"\x03" + struct.pack("<i", 1) + b"\x04" + struct.pack("<q", 2)
     peer.answer(request, struct.pack("<qi", 9, 1) + row + b"\x01")
     peer.wait_for_close()
