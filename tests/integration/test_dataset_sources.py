@@ -101,6 +101,7 @@ class TestSql:
         batches = list(IgniteDataset.from_sql("SELECT ID FROM SOURCES", **where).batch(100, True))
         assert [len(batch["ID"]) for batch in batches] == [100, 100]
 
+    @pytest.mark.since("2.9")
     def test_a_task_runs_it_over_its_own_partitions(self, table, where, monkeypatch):
         text = "SELECT ID FROM SOURCES"
         dataset = IgniteDataset.from_sql(text, cache_name=table, **where)
@@ -228,6 +229,7 @@ class TestCaches:
 
 
 class TestPrimaries:
+    @pytest.mark.since("2.9")
     def test_every_partition_comes_from_its_own_node(self, client, cluster, where, fresh_name):
         from ignite_strategy import library
 
@@ -241,6 +243,7 @@ class TestPrimaries:
             for entry in entries:
                 assert entry["endpoint"] == owners[entry["partition"]].address
 
+    @pytest.mark.since("2.9")
     def test_many_small_partitions_of_a_node_are_one_query(self, client, cluster, where, fresh_name):
         from ignite_strategy import library
 
