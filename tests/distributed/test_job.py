@@ -393,7 +393,7 @@ def test_missing_tasks_are_named_with_their_node(agents: Agents) -> None:
 
 
 def test_a_missing_cache(agents: Agents) -> None:
-    with pytest.raises(NotFoundError, match="no cache 'NOWHERE'"):
+    with pytest.raises(NotFoundError, match="cache 'NOWHERE' does not exist"):
         IgniteClusterResolver("NOWHERE", agents.cluster.addresses).start()
 
 
