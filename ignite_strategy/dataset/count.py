@@ -7,8 +7,7 @@ from contextlib import closing
 
 from ignite_strategy import _core
 from ignite_strategy.dataset.columns import Column
-from ignite_strategy.dataset.source import RAGGED, Source, schema_endpoints
-from ignite_strategy.errors import AuthenticationError, ConnectionFailedError
+from ignite_strategy.dataset.source import RAGGED, Source, first_answer
 
 __all__ = ["count_rows"]
 
@@ -22,24 +21,18 @@ def count_rows(source: Source, columns: Sequence[Column]) -> int:
     if not _whole(source, columns):
         with closing(_core.Scan(source.config(columns, RAGGED, 0.0))) as scan:
             return scan.count()
-    failure: ConnectionFailedError | None = None
-    for endpoint in schema_endpoints(source, None, None):
-        try:
-            return _core.cache_size(
-                endpoint.host,
-                endpoint.port,
-                source.effective_cache(),
-                connect_timeout=source.timeouts.connect,
-                request_timeout=source.timeouts.request,
-                security=source.security.native(),
-                env=source.env,
-            )
-        except AuthenticationError:
-            raise
-        except ConnectionFailedError as error:
-            failure = failure or error
-    assert failure is not None
-    raise failure
+    return first_answer(
+        source,
+        lambda endpoint: _core.cache_size(
+            endpoint.host,
+            endpoint.port,
+            source.effective_cache(),
+            connect_timeout=source.timeouts.connect,
+            request_timeout=source.timeouts.request,
+            security=source.security.native(),
+            env=source.env,
+        ),
+    )
 
 
 def _whole(source: Source, columns: Sequence[Column]) -> bool:

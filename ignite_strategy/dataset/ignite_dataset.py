@@ -148,8 +148,7 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
             username=username,
             password=password,
         )
-        if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
-            raise InvalidArgumentError(f"batch_size={batch_size!r}: a batch has at least one row")
+        _check_batch_size(batch_size)
         tensors = {
             name: value
             for name, value in (("host", host), ("port", port), ("part", part))
@@ -258,8 +257,7 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
           UnsupportedError: A column's values cannot be a tensor.
           InvalidArgumentError: An argument cannot be used.
         """
-        if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
-            raise InvalidArgumentError(f"batch_size={batch_size!r}: a batch has at least one row")
+        _check_batch_size(batch_size)
         wanted = statement(query, args, schema, every_task)
         security = security_of(
             tls=tls,
@@ -429,3 +427,8 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
             f"cache={self._source.cache!r}" if self._source.sql is None else f"sql={self._source.sql.text!r}"
         )
         return f"<IgniteDataset {what} element_spec={self.element_spec}>"
+
+
+def _check_batch_size(batch_size: int | None) -> None:
+    if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+        raise InvalidArgumentError(f"batch_size={batch_size!r}: a batch has at least one row")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ignite_strategy import _core, settings
 from ignite_strategy.dataset.arguments import (
@@ -16,7 +16,7 @@ from ignite_strategy.dataset.arguments import (
     parse_partitions,
 )
 from ignite_strategy.dataset.schema import Column
-from ignite_strategy.errors import InvalidArgumentError
+from ignite_strategy.errors import AuthenticationError, ConnectionFailedError, InvalidArgumentError
 from ignite_strategy.settings import (
     DEFAULT_PORT,
     PLAIN,
@@ -30,7 +30,9 @@ from ignite_strategy.settings import (
 if TYPE_CHECKING:
     from ignite_strategy.dataset.sql import Statement
 
-__all__ = ["Source", "schema_endpoints"]
+__all__ = ["Source", "first_answer", "schema_endpoints"]
+
+Answer = TypeVar("Answer")
 
 # How arrays without a declared length are laid out: see native/binary/columns.h.
 UNIFORM, DENSE, RAGGED, PADDED = 0, 1, 2, 3
@@ -204,3 +206,22 @@ def schema_endpoints(source: Source, host: str | None, port: int | None) -> tupl
     if other_port is not None:
         return tuple(Endpoint(endpoint.host, other_port) for endpoint in source.endpoints)
     return source.endpoints
+
+
+def first_answer(source: Source, ask: Callable[[Endpoint], Answer]) -> Answer:
+    """Asks the nodes where the schema is read, one after the other, until one answers.
+
+    Raises:
+      AuthenticationError: A node refuses the user or a certificate; the others would too.
+      ConnectionFailedError: None answers; the first one's reason.
+    """
+    failure: ConnectionFailedError | None = None
+    for endpoint in schema_endpoints(source, None, None):
+        try:
+            return ask(endpoint)
+        except AuthenticationError:
+            raise
+        except ConnectionFailedError as error:
+            failure = failure or error
+    assert failure is not None
+    raise failure

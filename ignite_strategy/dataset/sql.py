@@ -12,10 +12,8 @@ from typing import Any
 
 from ignite_strategy import _core
 from ignite_strategy.dataset.columns import Column, Options, type_table
-from ignite_strategy.dataset.source import Source, schema_endpoints
+from ignite_strategy.dataset.source import Source, first_answer
 from ignite_strategy.errors import (
-    AuthenticationError,
-    ConnectionFailedError,
     InvalidArgumentError,
     PreconditionError,
     UnsupportedError,
@@ -153,28 +151,21 @@ def columns_of_statement(
 
 
 def _first_page(source: Source, wanted: Statement) -> tuple[list[tuple[str, set[int], int]], int, int]:
-    endpoints = schema_endpoints(source, None, None)
-    failure: ConnectionFailedError | None = None
-    for endpoint in endpoints:
-        try:
-            return _core.sql_columns(
-                endpoint.host,
-                endpoint.port,
-                wanted.schema,
-                wanted.text,
-                wanted.count,
-                wanted.arguments,
-                connect_timeout=source.timeouts.connect,
-                request_timeout=source.timeouts.request,
-                security=source.security.native(),
-                env=source.env,
-            )
-        except AuthenticationError:
-            raise
-        except ConnectionFailedError as error:
-            failure = failure or error
-    assert failure is not None
-    raise failure
+    return first_answer(
+        source,
+        lambda endpoint: _core.sql_columns(
+            endpoint.host,
+            endpoint.port,
+            wanted.schema,
+            wanted.text,
+            wanted.count,
+            wanted.arguments,
+            connect_timeout=source.timeouts.connect,
+            request_timeout=source.timeouts.request,
+            security=source.security.native(),
+            env=source.env,
+        ),
+    )
 
 
 def _code(name: str, codes: set[int], rows: int) -> int:

@@ -83,10 +83,16 @@ def run_config(
             "run_config: model_dir is needed, a place that client and tasks see: igfs:///digits/run1"
         )
     model_dir = os.fspath(model_dir)
-    guards.check_local_directory(model_dir)  # before anything is started
+    is_local = "://" not in model_dir
+    if (
+        is_local
+    ):  # before anything is started; what is on the cluster can be reached once the resolver is open
+        guards.check_directory(model_dir)
     resolver.start(kind)
-    guards.check_directory(model_dir)
-    guards.warn_of_local_directory(model_dir, {task.host for task in resolver.tasks()})
+    if is_local:
+        guards.warn_of_local_directory(model_dir, {task.host for task in resolver.tasks()})
+    else:
+        guards.check_directory(model_dir)
     resolver.claim_directory(model_dir)
     trained_by = strategy if isinstance(strategy, IgniteStrategy) else IgniteStrategy(kind)
     supervisor = Supervisor(

@@ -23,7 +23,6 @@ from ignite_strategy.errors import (
 __all__ = [
     "check_directory",
     "check_environment",
-    "check_local_directory",
     "check_options",
     "check_specs",
     "check_tensorflow",
@@ -156,12 +155,6 @@ def _one_of(names: Iterable[str]) -> str:
     return ", ".join(map(str, names))
 
 
-def check_local_directory(model_dir: str) -> None:
-    """As :func:`check_directory` for a path on local disk; does nothing for others."""
-    if "://" not in model_dir:
-        check_directory(model_dir)
-
-
 def check_directory(model_dir: str) -> None:
     """Creates the model directory.
 
@@ -184,7 +177,7 @@ def check_directory(model_dir: str) -> None:
 def warn_of_local_directory(model_dir: str, hosts: Iterable[str]) -> None:
     """Warns of a model directory on local disk that tasks on other hosts may not see."""
     others = sorted(host for host in hosts if not _is_this_host(host))
-    if "://" not in model_dir and others:
+    if others:
         warnings.warn(
             f"model_dir={model_dir!r} is on this host's disk, and tasks run on {_one_of(others)}: unless all of them "
             "see the same directory there, use one on igfs://",
