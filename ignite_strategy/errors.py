@@ -102,7 +102,7 @@ class CancelledError(IgniteStrategyError):
     """Somebody no longer wanted the result, or Ctrl-C was pressed."""
 
 
-class _Unfinished:
+class _Unfinished(BaseException):
     """What became of the rows of a write that did not finish. Rows are counted from 0 in the order of the data."""
 
     taken: int
@@ -110,17 +110,18 @@ class _Unfinished:
     unknown: list[tuple[int, int]]
     unsent: list[tuple[int, int]]
 
-    def _tell(
+    def __init__(
         self,
         message: str,
+        *,
         taken: int,
         acknowledged: int,
         unknown: Sequence[tuple[int, int]],
         unsent: Sequence[tuple[int, int]],
-    ) -> str:
+    ) -> None:
         self.taken, self.acknowledged = taken, acknowledged
         self.unknown, self.unsent = list(unknown), list(unsent)
-        return (
+        super().__init__(
             f"{message}. Rows: {acknowledged} acknowledged; {_ranges(self.unknown)} sent without an acknowledgement, "
             f"so nobody knows; {_ranges(self.unsent)} not sent; nothing from row {taken} on was sent. Writing them "
             f"again does no harm: a row replaces the one with its key"
@@ -135,7 +136,7 @@ def _ranges(ranges: Sequence[tuple[int, int]]) -> str:
     return f"{total} ({shown}{', ...' if len(ranges) > 4 else ''})"
 
 
-class WriteError(IgniteStrategyError, _Unfinished):
+class WriteError(_Unfinished, IgniteStrategyError):
     """Not all rows were written; ``__cause__`` is the error that ended it.
 
     Attributes:
@@ -145,31 +146,9 @@ class WriteError(IgniteStrategyError, _Unfinished):
       unsent: Ranges of rows that were taken and not sent: they are not there.
     """
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        taken: int,
-        acknowledged: int,
-        unknown: Sequence[tuple[int, int]],
-        unsent: Sequence[tuple[int, int]],
-    ) -> None:
-        super().__init__(self._tell(message, taken, acknowledged, unknown, unsent))
 
-
-class WriteInterrupted(KeyboardInterrupt, _Unfinished):
+class WriteInterrupted(_Unfinished, KeyboardInterrupt):
     """Ctrl-C while rows were written, with the attributes of :class:`WriteError`."""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        taken: int,
-        acknowledged: int,
-        unknown: Sequence[tuple[int, int]],
-        unsent: Sequence[tuple[int, int]],
-    ) -> None:
-        super().__init__(self._tell(message, taken, acknowledged, unknown, unsent))
 
 
 class ClusterError(IgniteStrategyError):
