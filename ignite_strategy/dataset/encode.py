@@ -182,7 +182,8 @@ def _scalar(kind: Kind, values: Any, where: str) -> NativeColumn:
         values = [value if there else None for value, there in zip(values, valid)]
     if dtype == "string":
         return _column(where, kind, _texts(kind, values, where), valid=valid)
-    converted = [0 if value is None else _number(kind, value, where) for value in values]
+    nothing = np.dtype(dtype).type(0).item()  # False among booleans
+    converted = [nothing if value is None else _number(kind, value, where) for value in values]
     try:
         array = np.asarray(converted) if converted else np.zeros(0, dtype)
     except (OverflowError, ValueError) as error:

@@ -125,8 +125,9 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
           parallel_reads: How many connections read at the same time, each from the node that has the rows.
           deterministic: Whether the rows of several connections come in the same order in every pass over the same
             data, or as they arrive, which is faster.
-          assert_rows: Counts the rows now (:meth:`num_rows`) and tells tf.data how many elements there are, so that
-            Keras shows progress; a pass with another number is an error.
+          assert_rows: Counts the rows now (:meth:`num_rows`; in a task those of its own partitions) and tells tf.data
+            how many elements there are, so that Keras shows progress; a pass with another number is an error. In a
+            ``tf.Graph``, which another process with partitions of its own may run, nothing is asserted.
 
         Raises:
           ConnectionFailedError: No Ignite node answers at that address.
@@ -343,7 +344,7 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
         options = tf.data.Options()
         # Each task reads its own partitions already: sharding them again would lose rows.
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-        if self._assert_rows:
+        if self._assert_rows and tf.compat.v1.executing_eagerly_outside_functions():
             count = self.num_rows()
             if layout.batched:
                 count = count // layout.rows if layout.drop_remainder else -(-count // layout.rows)

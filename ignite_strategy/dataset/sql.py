@@ -7,7 +7,7 @@ import decimal
 import struct
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ignite_strategy import _core
@@ -145,7 +145,10 @@ def columns_of_statement(
         raise UnsupportedError(
             f"the statement has several columns called {', '.join(twice)}: name them with AS"
         )
-    columns = [Column(("val", name), _code(name, codes, rows)) for name, codes, _ in found]
+    silent = [name for name, codes, _ in found if not codes]
+    if silent:
+        raise PreconditionError(_silence(found, silent, rows, options))
+    columns = [Column(("val", name), _code(name, codes)) for name, codes, _ in found]
     ordered = sorted(columns, key=lambda column: column.path)
     return names, options.apply(ordered, "SQL"), size / rows if rows else 0.0
 
@@ -168,14 +171,28 @@ def _first_page(source: Source, wanted: Statement) -> tuple[list[tuple[str, set[
     )
 
 
-def _code(name: str, codes: set[int], rows: int) -> int:
+def _silence(
+    found: Sequence[tuple[str, set[int], int]], silent: Sequence[str], rows: int, options: Options
+) -> str:
+    """Says which ``element_spec`` to pass, with what is known of it."""
+    known = [Column(("val", name), _code(name, codes)) for name, codes, _ in found if codes]
+    # A policy for a column that is not known yet is no mistake.
+    plain = replace(options, nulls="error")
+    specs = {
+        column.path[-1]: f"tf.TensorSpec({'[None]' if column.is_array else '[]'}, tf.{column.dtype})"
+        for column in plain.apply(known, "SQL")
+    }
+    spec = ", ".join(f"{name!r}: {specs.get(name, 'tf.TensorSpec([], tf.int64)')}" for name, _, _ in found)
+    names = ", ".join(silent)
+    why = f"its first {rows} rows have only NULLs in {names}" if rows else "it has no row"
+    return (
+        f"the server does not tell the types of a statement's columns, its values do, and {why}: pass "
+        f"element_spec={{{spec}}} with the dtype of {names}"
+    )
+
+
+def _code(name: str, codes: set[int]) -> int:
     table = type_table()
-    if not codes:
-        raise PreconditionError(
-            f"column {name} of the statement has "
-            + ("only NULLs in its first rows" if rows else "no row")
-            + f", so its type is not known: pass element_spec={{'{name}': tf.TensorSpec([], tf.int64), ...}}"
-        )
     if len(codes) > 1:
         kinds = " and ".join(sorted(table[code].name for code in codes))
         raise UnsupportedError(f"column {name} of the statement holds values of several types: {kinds}")

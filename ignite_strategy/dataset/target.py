@@ -79,23 +79,22 @@ class Target:
 
         Raises:
           PreconditionError: The nodes have no template for this number of partitions.
-          UnsupportedError: An SQL table whose key is an object.
+          UnsupportedError: An SQL table whose key has objects in it.
         """
         from ignite_strategy.topology.caches import connect, create_cache
 
-        if sql and key.code == kinds.OBJECT:
-            raise UnsupportedError(
-                f"cache {self.cache}: sql=True with a key of several columns: run CREATE TABLE yourself, with PRIMARY "
-                "KEY over those columns, and write to the cache of that table"
-            )
         options: dict[str, Any] = {}
         if sql:
+            if any(kind.code == kinds.OBJECT for _, kind in key.parts):
+                raise UnsupportedError(
+                    f"cache {self.cache}: sql=True with a key that has objects in it: SQL looks for keys by columns of "
+                    "numbers, text, dates and the like; give such columns as the key"
+                )
             options = {
-                "key": _topology_name(key),
+                "key": _topology_fields(key),
                 "key_name": key_name,
-                "value": {name: _topology_name(kind) for name, kind in val.parts}
-                if val.code == kinds.OBJECT
-                else _topology_name(val),
+                "key_type_name": key.type_name or None,
+                "value": _topology_fields(val),
                 "type_name": val.type_name or None,
             }
         addresses = [str(endpoint) for endpoint in self._endpoints]
@@ -186,6 +185,13 @@ def registrations(written: Sequence[Kind]) -> Iterator[tuple[str, bytes]]:
 def _metadata_code(kind: Kind) -> int:
     """The code of a field in its type's metadata: java.sql.Date is just an object there."""
     return kinds.OBJECT if kind.code == kinds.SQL_DATE else kind.code
+
+
+def _topology_fields(kind: Kind) -> str | dict[str, str]:
+    """The same of an object: one for each field."""
+    if kind.code == kinds.OBJECT:
+        return {name: _topology_name(part) for name, part in kind.parts}
+    return _topology_name(kind)
 
 
 def _topology_name(kind: Kind) -> str:

@@ -116,13 +116,14 @@ def create_cache(
     *,
     partitions: int | None = None,
     backups: int = 0,
-    key: str | None = None,
+    key: str | Fields | None = None,
     value: str | Fields | None = None,
     type_name: str | None = None,
     mode: str = "partitioned",
     atomicity: str = "atomic",
     exist_ok: bool = False,
     key_name: str | None = None,
+    key_type_name: str | None = None,
 ) -> None:
     """Creates a cache whose writes wait for all copies and whose lost partitions are errors, never empty.
 
@@ -132,21 +133,27 @@ def create_cache(
       partitions: How many; the server's default (1024) if not given. A thin client can ask for a count only by a cache
         template of the nodes: ours (``cluster/templates.xml``) have 1 to 16 and many more.
       backups: How many further copies of each partition.
-      key: The type of the keys, ``"int"`` for instance; without it any type, and no SQL.
+      key: The type of the keys, ``"int"`` for instance, or the fields of a structured object; without it any type, and
+        no SQL.
       value: The type of the values: a name such as ``"double"``, or the fields of a structured object.
       type_name: What structured objects are called; ``name`` if not given.
       mode: ``"partitioned"`` or ``"replicated"``.
       atomicity: ``"atomic"`` or ``"transactional"``.
-      key_name: What SQL calls the key, ``K`` by default.
       exist_ok: Accept a cache of this name that is there already, if its number of partitions is right.
+      key_name: What SQL calls a key of one column, ``K`` by default.
+      key_type_name: What keys that are objects are called; ``type_name`` with ``Key`` behind it if not given.
 
     Raises:
       AlreadyExistsError: There is one already.
       PreconditionError: The nodes have no template for this count; the message has the XML to add.
     """
     _check_arguments(name, partitions, backups, mode, atomicity)
-    if isinstance(value, Mapping):
-        check_fields(value, name)
+    for fields in (key, value):
+        if isinstance(fields, Mapping):
+            check_fields(fields, name)
+    if isinstance(key, Mapping) and isinstance(value, Mapping):
+        _check_columns(name, key, value)
+    objects = _Objects(type_name or name, key_type_name or f"{type_name or name}Key")
     there = name in cache_names(client)
     if there:
         if not exist_ok:
@@ -154,11 +161,11 @@ def create_cache(
                 f"{_where(client)}: there is a cache {name} already: drop it first, or pass exist_ok=True"
             )
     elif partitions is None:
-        settings = _settings(name, backups, mode, atomicity, key, value, type_name or name, key_name or "k")
+        settings = _settings(name, backups, mode, atomicity, key, value, objects, key_name or "k")
         with _translated(_where(client), f"creating cache {name}"):
             client.create_cache(settings)
     else:
-        text = _statement(name, partitions, backups, atomicity, key, value, type_name or name, key_name)
+        text = _statement(name, partitions, backups, atomicity, key, value, objects, key_name)
         with _translated(_where(client), f"creating cache {name} with {partitions} partitions"):
             _create_by_template(client, text, partitions)
     if not there:
@@ -316,6 +323,22 @@ def template_bean(partitions: int) -> str:
 </bean>"""
 
 
+class _Objects(NamedTuple):
+    """What structured objects are called."""
+
+    value: str
+    key: str
+
+
+def _check_columns(name: str, key: Fields, value: Fields) -> None:
+    """Keys and values are columns of one table, and SQL does not tell case apart."""
+    shared = {column.lower() for column in key} & {column.lower() for column in value}
+    if shared:
+        raise InvalidArgumentError(
+            f"cache {name}: {', '.join(sorted(shared))} cannot be a column of the key and of the value of a table"
+        )
+
+
 def _check_arguments(name: str, partitions: int | None, backups: int, mode: str, atomicity: str) -> None:
     if not name or any(letter in name for letter in '",=\r\n'):
         raise InvalidArgumentError(
@@ -342,9 +365,9 @@ def _settings(
     backups: int,
     mode: str,
     atomicity: str,
-    key: str | None,
+    key: str | Fields | None,
     value: str | Fields | None,
-    kind: str,
+    objects: _Objects,
     key_name: str,
 ) -> dict[int, Any]:
     from pyignite.datatypes import prop_codes
@@ -359,20 +382,23 @@ def _settings(
     }
     if key is not None and value is not None:
         settings[prop_codes.PROP_SQL_SCHEMA] = "PUBLIC"
-        settings[prop_codes.PROP_QUERY_ENTITIES] = [_entity(name, key, value, kind, key_name)]
+        settings[prop_codes.PROP_QUERY_ENTITIES] = [_entity(name, key, value, objects, key_name)]
     return settings
 
 
-def _entity(name: str, key: str, value: str | Fields, kind: str, key_name: str) -> dict[str, Any]:
-    columns = {key_name: key, **value} if isinstance(value, Mapping) else {key_name: key, "v": value}
+def _entity(
+    name: str, key: str | Fields, value: str | Fields, objects: _Objects, key_name: str
+) -> dict[str, Any]:
+    keys = key if isinstance(key, Mapping) else {key_name: key}
+    columns = {**keys, **(value if isinstance(value, Mapping) else {"v": value})}
     return {
         "table_name": name,
-        "key_type_name": java_name(key, name),
-        "value_type_name": kind if isinstance(value, Mapping) else java_name(value, name),
-        "key_field_name": key_name,
+        "key_type_name": objects.key if isinstance(key, Mapping) else java_name(key, name),
+        "value_type_name": objects.value if isinstance(value, Mapping) else java_name(value, name),
+        "key_field_name": None if isinstance(key, Mapping) else key_name,
         "value_field_name": None if isinstance(value, Mapping) else "v",
         "query_fields": [
-            {"name": column, "type_name": java_name(of, name), "is_key_field": column == key_name}
+            {"name": column, "type_name": java_name(of, name), "is_key_field": column in keys}
             for column, of in columns.items()
         ],
         "field_name_aliases": [],
@@ -385,29 +411,41 @@ def _statement(
     partitions: int,
     backups: int,
     atomicity: str,
-    key: str | None,
+    key: str | Fields | None,
     value: str | Fields | None,
-    kind: str,
+    objects: _Objects,
     named_key: str | None = None,
 ) -> str:
     """The CREATE TABLE for a count of partitions. ``OTHER`` columns take values of any type."""
     options = [f"TEMPLATE=igs-p{partitions}-", f"CACHE_NAME={name}", f"BACKUPS={backups}"]
     options.append(f"ATOMICITY={atomicity.upper()}")
-    key_column = "OTHER" if key is None else sql_name(key, name)
     if isinstance(value, Mapping):
-        taken = {column.lower() for column in value}
-        key_name = next(each for each in ("K", "KEY_", "KEY__", "KEY___") if each.lower() not in taken)
-        # In quotes because of names like ORDER; in capitals so that SQL needs no quotes.
-        columns = ", ".join(f'"{column.upper()}" {sql_name(of, name)}' for column, of in value.items())
-        options.append(f"VALUE_TYPE={kind}")
+        columns = _definitions(value, name)
+        options.append(f"VALUE_TYPE={objects.value}")
     else:
-        key_name = "K"
         columns = f"V {'OTHER' if value is None else sql_name(value, name)}"
         options.append("WRAP_VALUE=false")
-    key_name = key_name if named_key is None else f'"{named_key.upper()}"'
-    return (
-        f'CREATE TABLE "{name}" ({key_name} {key_column} PRIMARY KEY, {columns}) WITH "{",".join(options)}"'
-    )
+    if isinstance(key, Mapping):
+        options.append(f"KEY_TYPE={objects.key}")
+        primary = ", ".join(_quoted(column) for column in key)
+        columns = f"{_definitions(key, name)}, {columns}, PRIMARY KEY ({primary})"
+        if len(key) == 1:
+            options.append("WRAP_KEY=true")
+    else:
+        taken = {column.lower() for column in value} if isinstance(value, Mapping) else set()
+        free = next(each for each in ("K", "KEY_", "KEY__", "KEY___") if each.lower() not in taken)
+        key_column = free if named_key is None else _quoted(named_key)
+        columns = f"{key_column} {'OTHER' if key is None else sql_name(key, name)} PRIMARY KEY, {columns}"
+    return f'CREATE TABLE "{name}" ({columns}) WITH "{",".join(options)}"'
+
+
+def _definitions(fields: Fields, name: str) -> str:
+    return ", ".join(f"{_quoted(column)} {sql_name(of, name)}" for column, of in fields.items())
+
+
+def _quoted(column: str) -> str:
+    """In quotes because of names like ORDER; in capitals so that SQL needs no quotes."""
+    return f'"{column.upper()}"'
 
 
 def _create_by_template(client: Any, text: str, partitions: int) -> None:

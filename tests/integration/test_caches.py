@@ -29,13 +29,6 @@ _FULL_SYNC, _READ_WRITE_SAFE = 0, 2
 _LOSS, _SYNC, _BACKUPS, _MODE, _ATOMICITY = 404, 4, 3, 1, 2
 
 
-@pytest.fixture(scope="module")
-def client(cluster: LocalCluster) -> Iterator[Any]:
-    connected = caches.connect(cluster.addresses)
-    yield connected
-    connected.close()
-
-
 @pytest.fixture
 def name(client: Any, fresh_name: str) -> Iterator[str]:
     yield fresh_name

@@ -7,7 +7,6 @@ import json
 import time
 import uuid
 from collections import OrderedDict
-from contextlib import closing
 from itertools import chain
 
 import numpy as np
@@ -25,8 +24,7 @@ from ignite_strategy.errors import (
     PreconditionError,
     UnsupportedError,
 )
-from ignite_strategy.settings import parse_endpoint
-from ignite_strategy.topology.caches import connect, create_cache, put_objects, sql
+from ignite_strategy.topology.caches import create_cache, put_objects, sql
 
 tf = pytest.importorskip("tensorflow")
 from ignite_strategy.dataset import IgniteDataset  # noqa: E402
@@ -35,18 +33,6 @@ pytestmark = pytest.mark.integration
 
 KITTENS = {1: b"WARM KITTY", 2: b"SOFT KITTY", 3: b"LITTLE BALL OF FUR"}
 ROWS, PARTITIONS = 500, 4
-
-
-@pytest.fixture(scope="module")
-def client(cluster):
-    with closing(connect(cluster.addresses)) as connected:
-        yield connected
-
-
-@pytest.fixture(scope="module")
-def where(one_node):
-    host, port = parse_endpoint(one_node)
-    return {"host": host, "port": port}
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
-from contextlib import closing
+import re
 from itertools import chain
 
 import pytest
@@ -18,8 +18,7 @@ from ignite_strategy.errors import (
     ServerError,
     UnsupportedError,
 )
-from ignite_strategy.settings import parse_endpoint
-from ignite_strategy.topology.caches import connect, create_cache, put_objects, sql
+from ignite_strategy.topology.caches import create_cache, put_objects, sql
 
 tf = pytest.importorskip("tensorflow")
 from ignite_strategy.dataset import IgniteDataset  # noqa: E402
@@ -27,18 +26,6 @@ from ignite_strategy.dataset import IgniteDataset  # noqa: E402
 pytestmark = pytest.mark.integration
 
 ROWS, PARTITIONS = 230, 4
-
-
-@pytest.fixture(scope="module")
-def client(cluster):
-    with closing(connect(cluster.addresses)) as connected:
-        yield connected
-
-
-@pytest.fixture(scope="module")
-def where(one_node):
-    host, port = parse_endpoint(one_node)
-    return {"host": host, "port": port}
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +112,6 @@ class TestSql:
             ("DELETE FROM SOURCES", [], ServerError, "running SQL 'DELETE"),
             ("SELECT ID FROM SOURCES WHERE ID = ?", [], ServerError, "SELECT ID"),
             ("SELECT ID, ID FROM SOURCES", [], UnsupportedError, "several columns called ID"),
-            ("SELECT ID FROM SOURCES WHERE ID < 0", [], PreconditionError, "element_spec="),
             ("", [], InvalidArgumentError, "query=''"),
             ("SELECT ?", [object()], InvalidArgumentError, "type object"),
             ("SELECT ?", "x", InvalidArgumentError, "args='x'"),
@@ -134,6 +120,34 @@ class TestSql:
     def test_what_cannot_be_read(self, table, where, text, args, error, message):
         with pytest.raises(error, match=message):
             IgniteDataset.from_sql(text, args, **where)
+
+    @pytest.mark.parametrize(
+        ("text", "why", "spec"),
+        [
+            (
+                "SELECT ID, NAME FROM SOURCES WHERE ID < 0",
+                "it has no row",
+                {"ID": tf.TensorSpec([], tf.int64), "NAME": tf.TensorSpec([], tf.int64)},
+            ),
+            (
+                "SELECT NAME, NULL AS N, WEIGHT FROM SOURCES",
+                r"first \d+ rows have only NULLs in N",
+                {
+                    "NAME": tf.TensorSpec([], tf.string),
+                    "N": tf.TensorSpec([], tf.int64),
+                    "WEIGHT": tf.TensorSpec([], tf.float64),
+                },
+            ),
+        ],
+    )
+    def test_a_result_that_tells_no_type_prints_the_spec_to_pass(self, table, where, text, why, spec):
+        with pytest.raises(PreconditionError, match=why) as raised:
+            IgniteDataset.from_sql(text, **where, nulls={"val.N": "default"})
+        printed = eval(re.search(r"element_spec=({.*})", str(raised.value))[1], {"tf": tf})
+        assert printed == spec
+        dataset = IgniteDataset.from_sql(text, **where, nulls="default", element_spec=printed)
+        assert dataset.element_spec == spec
+        assert len(rows(dataset)) == (ROWS if "NULL" in text else 0)
 
     def test_empty_result_of_a_declared_type(self, table, where):
         spec = {"ID": tf.TensorSpec([], tf.int32)}
@@ -181,6 +195,23 @@ class TestNumberOfRows:
             verbose=0,
         )
         assert history.params["steps"] == 5
+
+    def test_in_a_task_its_own_rows_are_counted(self, table, where, monkeypatch):
+        """Another process that runs a graph has other partitions than the one that builds it: nothing is asserted."""
+        dataset = IgniteDataset(table, **where, columns=["key"])
+        monkeypatch.setenv("IGNITE_STRATEGY_PARTITIONS", json.dumps({table: [1, 3]}))
+        mine = dataset.num_rows()
+        assert 0 < mine < ROWS
+        for options in ({}, {"batch_size": 10, "nulls": "drop"}):
+            asserted = IgniteDataset(table, **where, columns=["key"], assert_rows=True, **options)
+            assert int(asserted.cardinality()) == (-(-mine // 10) if options else mine)
+            assert len(rows(asserted)) == int(asserted.cardinality())
+        monkeypatch.delenv("IGNITE_STRATEGY_PARTITIONS")
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            built = IgniteDataset(table, **where, columns=["key"], batch_size=ROWS, assert_rows=True)
+            following = tf.compat.v1.data.make_one_shot_iterator(built).get_next()
+            monkeypatch.setenv("IGNITE_STRATEGY_PARTITIONS", json.dumps({table: [1, 3]}))
+            assert len(session.run(following)["key"]) == mine
 
     def test_an_unknown_place_is_an_error(self, table, where):
         spec = {"key": tf.TensorSpec([], tf.int32)}
@@ -270,20 +301,21 @@ class TestPrimaries:
             IgniteDataset(table, **where, parallel_reads=count)
 
 
-class TestBatchesOfArrays:
-    @pytest.fixture(scope="class")
-    def arrays(self, client):
-        create_cache(client, "ARRAYS_OF_SOURCES", partitions=2)
-        fields = {"xs": "int[]", "names": "string[]", "n": "int"}
-        put_objects(
-            client,
-            "ARRAYS_OF_SOURCES",
-            {n: {"xs": list(range(n % 4)), "names": ["a"] * (n % 3), "n": n} for n in range(50)},
-            fields=fields,
-            type_name="ArraysOfSources",
-        )
-        return "ARRAYS_OF_SOURCES"
+@pytest.fixture(scope="module")
+def arrays(client):
+    create_cache(client, "ARRAYS_OF_SOURCES", partitions=2)
+    fields = {"xs": "int[]", "names": "string[]", "n": "int"}
+    put_objects(
+        client,
+        "ARRAYS_OF_SOURCES",
+        {n: {"xs": list(range(n % 4)), "names": ["a"] * (n % 3), "n": n} for n in range(50)},
+        fields=fields,
+        type_name="ArraysOfSources",
+    )
+    return "ARRAYS_OF_SOURCES"
 
+
+class TestBatchesOfArrays:
     def test_ragged_batch_is_that_of_tf_data(self, arrays, where):
         dataset = IgniteDataset(arrays, **where)
         fast, plain = dataset.ragged_batch(8), dataset.take(-1).ragged_batch(8)

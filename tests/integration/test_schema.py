@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from contextlib import closing
 
 import numpy as np
 import pytest
@@ -13,10 +12,8 @@ from pyignite import datatypes as types
 
 from ignite_strategy.dataset import read
 from ignite_strategy.errors import InvalidArgumentError, PreconditionError, UnsupportedError
-from ignite_strategy.settings import parse_endpoint
-from ignite_strategy.topology.caches import connect, create_cache, sql
+from ignite_strategy.topology.caches import create_cache, sql
 from tests import binary
-from tests.raw import RawClient
 
 tf = pytest.importorskip("tensorflow")
 from ignite_strategy.dataset import IgniteDataset  # noqa: E402
@@ -45,24 +42,6 @@ SQL_COLUMNS = {
     "TS": ("TIMESTAMP", "'1969-12-31 12:00:00.123456789'", "int64", None),
     "BY": ("BINARY", "X'01ff'", "int8", [1, -1]),
 }
-
-
-@pytest.fixture(scope="module")
-def client(cluster):
-    with closing(connect(cluster.addresses)) as connected:
-        yield connected
-
-
-@pytest.fixture(scope="module")
-def raw(one_node):
-    with closing(RawClient(one_node)) as connected:
-        yield connected
-
-
-@pytest.fixture(scope="module")
-def where(one_node):
-    host, port = parse_endpoint(one_node)
-    return {"host": host, "port": port}
 
 
 def plain(value):

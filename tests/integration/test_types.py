@@ -8,8 +8,6 @@ import struct
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
-from contextlib import closing
 from decimal import Decimal
 
 import numpy as np
@@ -18,10 +16,8 @@ import pytest
 from ignite_strategy import _core
 from ignite_strategy.dataset import read
 from ignite_strategy.errors import UnsupportedError
-from ignite_strategy.settings import parse_endpoint
-from ignite_strategy.topology.caches import connect, create_cache
+from ignite_strategy.topology.caches import create_cache
 from tests import binary
-from tests.raw import RawClient
 
 tf = pytest.importorskip("tensorflow")
 from ignite_strategy.dataset import IgniteDataset  # noqa: E402
@@ -84,26 +80,13 @@ def test_every_type_of_the_table_is_tested():
 
 
 @pytest.fixture(scope="module")
-def client(cluster):
-    with closing(connect(cluster.addresses)) as connected:
-        yield connected
+def colors(raw) -> None:
+    """The enum of the values above."""
+    raw.put_enum("TypesColor", {"RED": 0, "GREEN": 1})
 
 
 @pytest.fixture(scope="module")
-def raw(one_node) -> Iterator[RawClient]:
-    with closing(RawClient(one_node)) as connected:
-        connected.put_enum("TypesColor", {"RED": 0, "GREEN": 1})
-        yield connected
-
-
-@pytest.fixture(scope="module")
-def where(one_node):
-    host, port = parse_endpoint(one_node)
-    return {"host": host, "port": port}
-
-
-@pytest.fixture(scope="module")
-def every(client, raw):
+def every(client, raw, colors):
     """Row 1 has a value of every type, row 2 a NULL in its place, row 3 nothing at all."""
     create_cache(client, "EVERY_TYPE", partitions=2)
     fields = {f"f{code}": value for code, (value, _) in VALUES.items()}
@@ -227,7 +210,7 @@ class TestEveryType:
         assert columns["val.f3_mask"].tolist().count(True) == 1
         assert columns["val.f20_mask"][at].tolist() == []
 
-    def test_as_the_value_itself(self, client, raw, where, fresh_name):
+    def test_as_the_value_itself(self, client, raw, colors, where, fresh_name):
         create_cache(client, fresh_name, partitions=1)
         for code, (value, expected) in VALUES.items():
             raw.put(fresh_name, binary.i32(1), value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import decimal
 import enum
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 
 import ignite_strategy as igs
+from ignite_strategy import _core
 from ignite_strategy.errors import (
     AlreadyExistsError,
     IgniteStrategyError,
@@ -37,12 +37,6 @@ ROWS = 3000
 class Size(enum.Enum):
     SMALL = 1
     LARGE = 2
-
-
-@pytest.fixture(scope="module")
-def client(cluster: LocalCluster) -> Iterator[Any]:
-    with contextlib.closing(caches.connect(cluster.addresses)) as connected:
-        yield connected
 
 
 @pytest.fixture
@@ -68,6 +62,11 @@ def columns(rows: int = ROWS) -> dict[str, Any]:
 def by_key(read: dict[str, Any]) -> dict[str, Any]:
     order = np.argsort(read["key"])
     return {column: values[order] for column, values in read.items()}
+
+
+def plain(value: Any) -> Any:
+    """What reading gives as Python's own."""
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 def test_rows_come_back_equal_by_every_reader(cluster: LocalCluster, client: Any, name: str) -> None:
@@ -122,6 +121,35 @@ def test_a_table_with_any_partition_count_has_the_columns(
         name, data, addresses=cluster.addresses, key="number", create=True, sql=True, partitions=partitions
     )
     assert caches.sql(client, f'SELECT text FROM "{name}" WHERE number = 3').rows == [["d"]]
+
+
+@pytest.mark.parametrize("partitions", [None, 2])
+@pytest.mark.parametrize("of", [["part", "number"], ["number"]])
+def test_a_table_whose_key_is_an_object(
+    cluster: LocalCluster, client: Any, name: str, partitions: int | None, of: list[str]
+) -> None:
+    """Its rows are found, replaced and joined by SQL under the same keys."""
+    data = {
+        "number": np.arange(20, dtype=np.int32),
+        "part": [f"p{i % 3}" for i in range(20)],
+        "text": [f"t{i}" for i in range(20)],
+    }
+    options = {"addresses": cluster.addresses, "create": True, "partitions": partitions}
+    assert igs.write(name, data, key=of, sql=True, **options).rows == 20
+    where = " AND ".join(f"{column} = {'?' if column == 'number' else repr('p1')}" for column in of)
+    assert caches.sql(client, f'SELECT text FROM "{name}" WHERE {where}', [4]).rows == [["t4"]]
+    caches.sql(client, f"UPDATE \"{name}\" SET text = 'new' WHERE {where}", [4])
+    caches.sql(client, f"MERGE INTO \"{name}\" (number, part, text) VALUES (7, 'p1', 'merged')")
+    caches.sql(client, f"INSERT INTO \"{name}\" (number, part, text) VALUES (50, 'p1', 'more')")
+    # Without key= the table says which columns are the key.
+    again = {"number": np.int32([5, 60]), "part": ["p2", "p0"], "text": ["written", "w"]}
+    assert igs.write(name, again, addresses=cluster.addresses).rows == 2
+    rows = caches.sql(client, f'SELECT number, part, text FROM "{name}" ORDER BY number').rows
+    expected = {i: [i, f"p{i % 3}", f"t{i}"] for i in range(20)}
+    expected[4][2], expected[7][2], expected[5][2] = "new", "merged", "written"
+    assert rows == [*expected.values(), [50, "p1", "more"], [60, "p0", "w"]]
+    read = igs.read(name, addresses=cluster.addresses)
+    assert len(read["key.number" if len(of) == 1 else "key.part"]) == 22
 
 
 def test_a_table_made_by_create_table_decides_the_types(one_node: str, client: Any, fresh_name: str) -> None:
@@ -199,6 +227,102 @@ def test_every_type_with_nulls_comes_back(cluster: LocalCluster, name: str) -> N
     assert read["val.size"].tolist() == [1] * 4
     assert read["val.inner.deep.y"].tolist() == [f"y{i}".encode() for i in range(4)]
     assert [each.tolist() for each in read["val.blob"]] == [[1, 2, i] for i in range(4)]
+
+
+_UUIDS = [uuid.UUID("00112233-4455-6677-8899-aabbccddeeff"), uuid.UUID(int=0)]
+_UUID_TEXTS = [str(each).encode() for each in _UUIDS]
+_DECIMALS = [decimal.Decimal("-0.01"), decimal.Decimal("1E+3")]
+_DECIMAL_TEXTS = [b"-0.01", b"1E+3"]
+_MOMENTS = [datetime.datetime(1969, 12, 31, 23, 59, 59, 999000), datetime.datetime(2038, 1, 20)]
+_DAYS = [datetime.date(1969, 12, 31), datetime.date(2024, 2, 29)]
+_DAY_MILLIS = [-86_400_000, 1_709_164_800_000]
+_TIMES = [datetime.time(0, 0, 5), datetime.time(23, 59, 59)]
+_TIME_MILLIS = [5000, 86_399_000]
+_MILLIS, _NANOS = [-1, 2_147_558_400_000], [-1_000_000, 2_147_558_400_000_000_000]
+# For each code of the type table: the type as it is declared, two values, what reading gives for them.
+EVERY_TYPE: dict[int, tuple[Any, list[Any], list[Any]]] = {
+    1: ("byte", [-5, 127], [-5, 127]),
+    2: ("short", [-300, 7], [-300, 7]),
+    3: ("int", [-70_000, 7], [-70_000, 7]),
+    4: ("long", [-(2**40), 7], [-(2**40), 7]),
+    5: ("float", [1.5, -0.25], [1.5, -0.25]),
+    6: ("double", [1e300, -0.1], [1e300, -0.1]),
+    7: ("char", ["Ж", "A"], [0x416, 65]),
+    8: ("bool", [True, False], [True, False]),
+    9: ("string", ["a\0é𝄞", ""], ["a\0é𝄞".encode(), b""]),
+    10: ("uuid", _UUIDS, _UUID_TEXTS),
+    11: ("date", _MOMENTS, _MILLIS),
+    12: ("byte[]", [b"\x01\xff", []], [[1, -1], []]),
+    13: ("short[]", [[-2], [1, 2]], [[-2], [1, 2]]),
+    14: ("int[]", [[-1, 2], []], [[-1, 2], []]),
+    15: ("long[]", [[2**40], [1]], [[2**40], [1]]),
+    16: ("float[]", [[0.5], []], [[0.5], []]),
+    17: ("double[]", [[0.1], [1e300]], [[0.1], [1e300]]),
+    18: ("char[]", [["Ж", "A"], []], [[0x416, 65], []]),
+    19: ("bool[]", [[True, False], []], [[True, False], []]),
+    20: ("string[]", [["a", None, ""], []], [[b"a", b"", b""], []]),
+    21: ("uuid[]", [_UUIDS, [None]], [_UUID_TEXTS, [b""]]),
+    22: ("date[]", [_MOMENTS, [None]], [_MILLIS, [0]]),
+    23: ("sql_date[]", [_DAYS, [None]], [_DAY_MILLIS, [0]]),
+    24: ("list<string>", [["x", None], []], [[b"x", b""], []]),
+    25: ("map<string,long>", [{"k": 1, "l": None}, {}], [{"k": 1, "l": 0}, {}]),
+    28: (Size, [Size.LARGE, Size.SMALL], [1, 0]),
+    29: (None, [[Size.LARGE, None], []], [[1, 0], []]),
+    30: ("decimal", _DECIMALS, _DECIMAL_TEXTS),
+    31: ("decimal[]", [_DECIMALS, [None]], [_DECIMAL_TEXTS, [b""]]),
+    33: ("timestamp", _MOMENTS, _NANOS),
+    34: ("timestamp[]", [_MOMENTS, [None]], [_NANOS, [0]]),
+    36: ("time", _TIMES, _TIME_MILLIS),
+    37: ("time[]", [_TIMES, [None]], [_TIME_MILLIS, [0]]),
+    0xFE: ("sql_date", _DAYS, _DAY_MILLIS),
+}
+_PACKED = range(12, 20)  # arrays whose items cannot be NULL
+
+
+def test_every_type_of_the_table_is_written_and_read_back(cluster: LocalCluster, name: str) -> None:
+    """Row 0 and 1 have values, row 2 has nothing but NULLs. An enum (38) is written as 28, an object wrapped (27)."""
+    table = _core.type_table()
+    assert set(EVERY_TYPE) == {
+        code for code, (_, _, kind, *_) in table.items() if kind not in ("unsupported", "object")
+    } - {38}
+    rows = [{f"f{code}": values[at] for code, (_, values, _) in EVERY_TYPE.items()} for at in range(2)]
+    rows.append(dict.fromkeys(rows[0]))
+    types = {f"f{code}": declared for code, (declared, *_) in EVERY_TYPE.items() if declared is not None}
+    options = {"addresses": cluster.addresses}
+    igs.write(name, rows, key=np.arange(3), create=True, partitions=1, types=types, **options)
+    read = by_key(igs.read(name, nulls="mask", **options))
+    for code, (_, values, expected) in EVERY_TYPE.items():
+        there = [True, True, False]
+        if code == 25:
+            pairs = zip(read["val.f25.keys"], read["val.f25.values"], read["val.f25.values_mask"])
+            found = [{k.decode(): (int(v), bool(m)) for k, v, m in zip(*columns)} for columns in pairs]
+            assert found == [{"k": (1, True), "l": (0, False)}, {}, {}]
+            continue
+        found = [plain(each) for each in read[f"val.f{code}"]]
+        each_item = isinstance(expected[0], list) and code not in _PACKED
+        empty = type(expected[0])() if isinstance(expected[0], (list, bytes)) else 0
+        assert found == [*expected, empty], table[code]
+        masks = [plain(mask) for mask in read[f"val.f{code}_mask"]]
+        items = [[item is not None for item in each] for each in values] if each_item else []
+        assert masks == ([*items, []] if each_item else there), table[code]
+
+
+def test_objects_in_lists_maps_and_sets_are_written_and_read_back(cluster: LocalCluster, name: str) -> None:
+    rows = [
+        {"items": [{"x": 1, "s": "a"}, {"x": None, "s": "b"}], "by": {7: {"y": 0.5}}, "set": {3}},
+        {"items": [], "by": {}, "set": set()},
+        {"items": [{"x": 4, "s": None}], "by": {8: {"y": 1.5}, 9: {"y": 2.5}}, "set": {5, 6}},
+    ]
+    types = {"items": [{"x": "int", "s": "string"}], "set": "set<int>"}
+    options = {"addresses": cluster.addresses}
+    igs.write(name, rows, key=np.arange(3), create=True, partitions=1, types=types, **options)
+    read = by_key(igs.read(name, nulls="mask", **options))
+    assert [plain(each) for each in read["val.items.x"]] == [[1, 0], [], [4]]
+    assert [plain(each) for each in read["val.items.x_mask"]] == [[True, False], [], [True]]
+    assert [plain(each) for each in read["val.items.s"]] == [[b"a", b"b"], [], [b""]]
+    assert [sorted(plain(each)) for each in read["val.set"]] == [[3], [], [5, 6]]
+    pairs = [dict(zip(*each)) for each in zip(read["val.by.keys"], map(plain, read["val.by.values.y"]))]
+    assert pairs == [{7: 0.5}, {}, {8: 1.5, 9: 2.5}]
 
 
 @pytest.mark.parametrize(
@@ -296,10 +420,10 @@ def test_errors_before_anything_is_written(cluster: LocalCluster, client: Any, n
     with pytest.raises(PreconditionError, match='<property name="name" value="igs-p777-') as caught:
         igs.write(name, data, addresses=cluster.addresses, key="id", create=True, partitions=777)
     assert caches.template_bean(777) in str(caught.value)
-    with pytest.raises(UnsupportedError, match="run CREATE TABLE yourself"):
-        igs.write(
-            name, {**data, "y": [1]}, addresses=cluster.addresses, key=["id", "x"], create=True, sql=True
-        )
+    with pytest.raises(UnsupportedError, match="sql=True with a key that has objects in it"):
+        igs.write(name, [7], addresses=cluster.addresses, key=[{"a": {"b": 1}}], create=True, sql=True)
+    with pytest.raises(InvalidArgumentError, match="x cannot be a column of the key and of the value"):
+        igs.write(name, {"key.x": [1], "val.X": [2]}, addresses=cluster.addresses, create=True, sql=True)
     assert name not in caches.cache_names(client)
     with pytest.raises(InvalidArgumentError, match="no such column"):
         igs.write(name, data, addresses=cluster.addresses, key="id", create=True, types={"z": "int"})

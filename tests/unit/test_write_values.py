@@ -49,6 +49,7 @@ GOLDEN: list[tuple[Any, Any, str]] = [
     (["aé"], None, "090300000061c3a9"),
     ([b"a\xc3\xa9"], None, "090300000061c3a9"),
     ([None], "string", "65"),
+    ([None], "bool", "65"),
     ([uuid.UUID("00112233-4455-6677-8899-aabbccddeeff")], None, "0a7766554433221100ffeeddccbbaa9988"),
     (np.array([1000], "M8[ms]"), "date", "0be803000000000000"),
     ([datetime.date(1970, 1, 2)], None, "fe0f000000663aded5409766005c260500000000"),

@@ -1,0 +1,35 @@
+"""Ways to the session's nodes that many of these tests take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from ignite_strategy.local import LocalCluster
+from ignite_strategy.settings import parse_endpoint
+from ignite_strategy.topology.caches import connect
+from tests.raw import RawClient
+
+
+@pytest.fixture(scope="module")
+def client(cluster: LocalCluster) -> Iterator[Any]:
+    """A client for administration, of all nodes."""
+    with closing(connect(cluster.addresses)) as connected:
+        yield connected
+
+
+@pytest.fixture(scope="module")
+def raw(one_node: str) -> Iterator[RawClient]:
+    """A client that puts bytes as they are."""
+    with closing(RawClient(one_node)) as connected:
+        yield connected
+
+
+@pytest.fixture(scope="module")
+def where(one_node: str) -> dict[str, Any]:
+    """The arguments of a dataset that name one node."""
+    host, port = parse_endpoint(one_node)
+    return {"host": host, "port": port}
