@@ -85,7 +85,7 @@ def connect(
       prefixes: The prefixes of those variables.
 
     Returns:
-      A connected ``pyignite.Client``; use it as a context manager or close it.
+      A connected ``pyignite.Client``, to be closed: ``with contextlib.closing(connect(...)) as client``.
 
     Raises:
       ConnectionFailedError: No node answers.

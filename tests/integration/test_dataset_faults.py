@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from contextlib import closing, contextmanager
 
 import pytest
 
-from ignite_strategy import accept_data_loss, library
+from ignite_strategy import _core, accept_data_loss, library
+from ignite_strategy.errors import DataLossError
 from ignite_strategy.local import LocalCluster
 from ignite_strategy.settings import parse_endpoint
 from ignite_strategy.topology.caches import connect, create_cache, drop_cache
@@ -22,6 +26,7 @@ ROWS = 2000
 DEFAULTS = "DEFAULTS"  # as Ignite makes a cache: 1024 partitions, backups 0, loss policy IGNORE
 SAFE, COPIES = "SAFE", "COPIES"
 CACHES = (DEFAULTS, SAFE, COPIES)
+CACHES_ON_DISK = {"KEPT": {"partitions": 12}, "KEPT_TWICE": {"partitions": 12, "backups": 1}}
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +87,7 @@ class TestKilledNode:
             got[name] = next(running[name])["key"].numpy().tolist()
         busy = {source(name) for name in CACHES}
         victim = next(node for node in reversed(three.nodes) if node.address not in busy)
-        three.victim = victim
+        three.victim, three.owners = victim, three.partition_owners(SAFE)
         victim.kill()
         for name in (DEFAULTS, SAFE):
             error = drain(running[name], got[name])
@@ -104,6 +109,15 @@ class TestKilledNode:
                 with pytest.raises(tf.errors.DataLossError, match=rf"'{name}'.*partitions \d.*backups 0"):
                     keys(dataset)
         assert sorted(keys(datasets[COPIES])) == list(range(ROWS))
+
+    def test_a_process_that_never_knew_the_node(self, three, datasets):
+        """Where the loss policy keeps it, the server tells what is lost; with Ignite's defaults nobody knows."""
+        alive = next(node.address for node in three.nodes if node.running)
+        said = in_a_new_process(alive, SAFE)
+        lost = [part for part, owner in enumerate(three.owners) if owner is three.victim]
+        assert said.startswith("DataLossError"), said
+        assert f"cache '{SAFE}' has lost partitions {_core.format_partitions(lost)};" in said
+        assert f"not in the cluster any more: node {three.victim.node_id}" in said
 
     def test_between_passes_of_another_process(self, three, datasets):
         """What the dataset knew when it was made travels with it: here the memory of this process is cleared."""
@@ -169,6 +183,80 @@ class TestKilledNode:
         assert time.monotonic() - start < 15
         with pytest.raises(tf.errors.OpError, match="'COPIES'"):
             keys(datasets[COPIES])
+
+
+def in_a_new_process(address: str, cache: str, **variables: str) -> str:
+    """What a process says that reads the cache and has never seen the cluster before."""
+    program = (
+        "import sys; from ignite_strategy import read; from ignite_strategy.errors import IgniteStrategyError\n"
+        "try: print('rows:', len(read(sys.argv[1], addresses=sys.argv[2])['key']))\n"
+        "except IgniteStrategyError as error: print(type(error).__name__, error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, cache, address],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def kept():
+    """Two nodes that keep their data on disk; the test below kills one."""
+    with LocalCluster(nodes=2, authentication=True, heap_mb=384, data_mb=512) as cluster:
+        with closing(connect(cluster.addresses, security=cluster.security)) as client:
+            for name, options in CACHES_ON_DISK.items():
+                create_cache(client, name, **options)
+                client.get_cache(name).put_all({n: n for n in range(ROWS)})
+        cluster.owners = cluster.partition_owners("KEPT")
+        yield cluster
+
+
+class TestDataOnDisk:
+    """A node is killed whose rows are on its disk, with no other copy."""
+
+    USER = {"username": "ignite", "password": "ignite"}  # noqa: RUF012
+    VARIABLES = {"IGNITE_USERNAME": "ignite", "IGNITE_PASSWORD": "ignite"}  # noqa: RUF012
+
+    def test_reading_says_which_node_keeps_the_rows(self, kept):
+        host, port = parse_endpoint(kept.addresses[0])
+        before = IgniteDataset("KEPT", host, port, batch_size=50, **self.USER)
+        assert sorted(keys(before)) == list(range(ROWS))
+        victim = kept.nodes[1]
+        victim.kill()
+        lost = [part for part, owner in enumerate(kept.owners) if owner is victim]
+        named = f"cache 'KEPT' has no node with partitions {_core.format_partitions(lost)}: they are on the disk of "
+        for _ in range(2):
+            with pytest.raises(tf.errors.DataLossError) as raised:
+                keys(before)
+            assert named + f"node {victim.node_id} ({victim.address})" in raised.value.message
+        # Made now by a process that knew the node, and by one that did not: its name is in the baseline.
+        with pytest.raises(DataLossError) as refused:
+            IgniteDataset("KEPT", host, port, **self.USER)
+        never_knew = in_a_new_process(kept.addresses[0], "KEPT", **self.VARIABLES)
+        assert never_knew.startswith("DataLossError"), never_knew
+        for said in (str(refused.value), never_knew):
+            assert "lostParts [cacheName=KEPT" in said
+            assert "has lost partitions " in said
+            assert "control.sh --cache reset_lost_partitions KEPT" in said
+            assert f"not in the cluster any more: {victim.plan.consistent_id}" in said
+        # Without asking what the rows look like a new process goes straight to the pass.
+        library.forget_owners("KEPT")
+        new = IgniteDataset("KEPT", host, port, batch_size=50, element_spec=_rows(), **self.USER)
+        with pytest.raises(
+            tf.errors.DataLossError, match=rf"'KEPT'.*partitions.*{victim.plan.consistent_id}"
+        ):
+            keys(new)
+        # What is there is read: other partitions, and a cache with copies.
+        mine = [part for part, owner in enumerate(kept.owners) if owner is kept.nodes[0]]
+        some = IgniteDataset(
+            "KEPT", host, port, partitions=mine, batch_size=50, element_spec=_rows(), **self.USER
+        )
+        assert 0 < len(keys(some)) < ROWS
+        assert in_a_new_process(kept.addresses[0], "KEPT_TWICE", **self.VARIABLES) == f"rows: {ROWS}\n"
 
 
 def _rows():

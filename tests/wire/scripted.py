@@ -356,14 +356,15 @@ class Cursors:
       think: How long the server takes for each answer, in seconds: time for a second request to be noticed.
       close_after: Close the connection instead of answering once so many pages were sent.
       node_id: Of the node that this is.
-      before_page: Called with the number of pages sent and the client's connection before each page.
+      before_page: Called with the number of pages sent and the client's connection before each page; may return
+        a failure to be answered instead.
     """
 
     pages: Mapping[int, Sequence[Sequence[bytes]]]
     think: float = 0.02
     close_after: int | None = None
     node_id: uuid.UUID = NODE_ID
-    before_page: Callable[[int, Peer], None] = lambda sent, peer: None
+    before_page: Callable[[int, Peer], Failure | None] = lambda sent, peer: None
     handlers: Mapping[int, Callable[[Request], bytes | Failure]] = field(default_factory=dict)
     open_cursors: dict[int, list[Sequence[bytes]]] = field(default_factory=dict)
     scans: list[tuple[int, int, int]] = field(default_factory=list)  # cache id, page size, partition
@@ -384,9 +385,8 @@ class Cursors:
                 and self.sent >= self.close_after
             ):
                 return
-            if request.op in (SCAN, NEXT_PAGE):
-                self.before_page(self.sent, peer)
-            answer = self._answer(request)
+            refusal = self.before_page(self.sent, peer) if request.op in (SCAN, NEXT_PAGE) else None
+            answer = refusal or self._answer(request)
             if request.op == NEXT_PAGE:
                 (cursor,) = struct.unpack_from("<q", request.payload)
                 busy[cursor] -= 1  # before the bytes leave: the client may ask again at once

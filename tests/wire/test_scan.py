@@ -252,7 +252,7 @@ class TestErrorsOfTheServer:
         text = "Failed to execute query because cache partition has been lostParts [cacheName=C, part=1]"
         with (
             ScriptedServer(serving({SCAN: lambda _: Failure(1, text)})) as server,
-            pytest.raises(DataLossError, match=r"lostParts.*gone until their nodes come back"),
+            pytest.raises(DataLossError, match=r"lostParts.*reset_lost_partitions C"),
         ):
             drain(_core.Scan(config(server, partitions=[1])))
 

@@ -11,7 +11,7 @@ import pytest
 from ignite_strategy import _core
 from ignite_strategy.errors import ConnectionFailedError, DataLossError
 from tests import binary
-from tests.wire.scripted import Cluster, Cursors, ScriptedServer
+from tests.wire.scripted import Cluster, Cursors, Failure, ScriptedServer
 
 KEY = [(["key"], 3, -1, 0)]
 _names = itertools.count()
@@ -140,6 +140,40 @@ class TestMoves:
 
             two.cursors[0].before_page = before_page
             assert drain(two.scan()) == list(range(25))  # the second one comes from its new primary
+
+    def test_a_partition_that_is_evicted_before_its_first_row_is_read_where_it_is_now(self):
+        pages = ({0: [rows(0, 10)], 1: [rows(10, 20)]}, {1: [rows(10, 20)]})
+        with nodes([0, 0], pages) as two:
+
+            def before_page(sent, peer):
+                if sent == 1:
+                    two.change([0, 1])
+                    return Failure(1, "Failed to reserve partition: it was evicted [part=1]")
+                return None
+
+            two.cursors[0].before_page = before_page
+            assert drain(two.scan()) == list(range(20))
+            assert partitions_of(two.cursors[1]) == [1]
+
+    def test_a_partition_that_is_evicted_after_its_first_rows_ends_the_pass(self):
+        """The rows that were handed out must not come again from its new primary."""
+        with nodes([0, 0], ({0: [rows(0, 10), rows(10, 20)]}, {0: [rows(0, 20)]})) as two:
+
+            def before_page(sent, peer):
+                if sent == 1:
+                    two.change([1, 0])
+                    return Failure(1, "Partition was evicted [part=0]")
+                return None
+
+            two.cursors[0].before_page = before_page
+            scan = two.scan()
+            assert len(scan.next()[0]) == 10
+            for _ in range(2):
+                with pytest.raises(
+                    ConnectionFailedError, match=r"partition 0.*evicted.*10 rows of partition 0"
+                ):
+                    scan.next()
+            assert partitions_of(two.cursors[1]) == []
 
     def test_a_new_cache_elsewhere_changes_nothing(self):
         with nodes([0], [{0: [rows(0, 10), rows(10, 20)]}, {}]) as two:

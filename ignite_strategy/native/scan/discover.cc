@@ -6,6 +6,7 @@
 #include "native/binary/types.h"
 #include "native/scan/cursor.h"
 #include "native/scan/fetcher.h"
+#include "native/scan/losses.h"
 #include "native/wire/pool.h"
 
 namespace ignite_strategy {
@@ -210,7 +211,13 @@ CacheFacts Discover(const Endpoint& endpoint, const Timeouts& timeouts, const st
   }
   // A node that is asked for what it holds itself refuses the partitions of others.
   const std::int32_t partitions = local ? 0 : facts.partitions;
-  facts.sample = TakeSample(endpoint, timeouts, cache, local, Looks(partitions, everywhere), wait);
+  try {
+    facts.sample = TakeSample(endpoint, timeouts, cache, local, Looks(partitions, everywhere), wait);
+  } catch (const Error& error) {
+    if (!LostByServer(error)) throw;
+    const Lease lease = Pool::Process().Acquire(endpoint, timeouts, wait);
+    throw ExplainLoss(error, *lease, cache, wait);
+  }
   return facts;
 }
 

@@ -26,11 +26,6 @@ bool Contains(const Error& error, const char* text) {
   return error.message().find(text) != std::string::npos;
 }
 
-bool LostByServer(const Error& error) {
-  return error.server_status() != 0 &&
-         (Contains(error, "lostParts") || Contains(error, "partitions have been lost"));
-}
-
 }  // namespace
 
 std::int32_t PageRows(double bytes_per_row) {
@@ -237,10 +232,7 @@ void Lane::Recover(const Unit& unit, const Error& error) {
   try {
     if (LostByServer(error)) {
       if (mapped) watch_.Refresh();  // may know which node it was
-      fail(Error(Code::kDataLoss,
-                 error.message() + "; the rows of these partitions are gone until their nodes come "
-                                   "back or the cache is loaded again",
-                 error.server_status()));
+      fail(watch_.Explained(error));
     }
     const bool connection = error.code() == Code::kUnavailable;
     if (!connection) {

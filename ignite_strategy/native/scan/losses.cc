@@ -1,6 +1,7 @@
 #include "native/scan/losses.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <list>
 #include <mutex>
 #include <optional>
@@ -16,11 +17,15 @@ namespace {
 
 // Caches whose owners are remembered; the one that was looked at longest ago goes first.
 constexpr std::size_t kMaxKnown = 512;
+constexpr std::size_t kMaxNamed = 24;
+// How many changes of the cluster ago a node may have left that is named.
+constexpr std::int64_t kLookBack = 16;
 
 struct Known {
   std::string cache;
   CacheTopology topology;
   Losses lost;
+  Losses away;
 };
 
 struct Memory {
@@ -46,7 +51,7 @@ std::string GetText(Reader& reader) {
 
 Known Recall(const std::string& cache, const std::string& bytes) {
   Reader reader(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
-  Known known{cache, {}, {}};
+  Known known{cache, {}, {}, {}};
   CacheTopology& topology = known.topology;
   topology.known = true;
   topology.version.major = reader.Get<std::int64_t>();
@@ -91,30 +96,48 @@ std::string Text(Reader& reader) {
   return std::string();
 }
 
-// Whether the cache's data region is kept on disk, so that a node which returns brings its rows along. Until
-// then such a cache's server refuses to read what is away, whatever its loss policy. False if the server
-// cannot tell.
-bool KeepsData(Connection& connection, const CacheTopology& topology, const Wait& wait) {
-  const SqlQuery sql{
-      "SYS", "SELECT NAME, VALUE FROM SYS.CONFIGURATION WHERE NAME LIKE 'DataStorageConfiguration.%'",
-      0,     "",
-      {},    true};
+using Rows = std::vector<std::vector<std::string>>;
+
+// The texts that a system view answers with; nothing if the server has no such view.
+Rows Ask(Connection& connection, const std::string& text, std::size_t width, const Wait& wait,
+         const std::string* argument = nullptr) {
+  std::string arguments;
+  if (argument != nullptr) {
+    Writer writer;
+    writer.PutTypedString(*argument);
+    arguments.assign(writer.bytes().begin(), writer.bytes().end());
+  }
+  const SqlQuery sql{"SYS", text, argument == nullptr ? 0 : 1, arguments, {}, true};
   Query query;
   query.sql = &sql;
-  std::map<std::string, std::string> settings;
+  Rows rows;
   try {
     Cursor cursor(&connection, query, wait);
     while (!cursor.finished()) {
       const PageData page = cursor.Receive(wait);
-      Reader rows = page.Rows();
+      Reader reader = page.Rows();
       for (std::int32_t row = 0; row < page.rows; ++row) {
-        const std::string name = Text(rows);
-        settings[name] = Text(rows);
+        rows.emplace_back();
+        for (std::size_t i = 0; i < width; ++i) rows.back().push_back(Text(reader));
       }
     }
   } catch (const Error& error) {
     if (error.server_status() == 0) throw;
-    return false;
+    return {};
+  }
+  return rows;
+}
+
+// Whether the cache's data region is kept on disk, so that a node which returns brings its rows along. Until
+// then such a cache's server refuses to read what is away, whatever its loss policy. False if the server
+// cannot tell.
+bool KeepsData(Connection& connection, const CacheTopology& topology, const Wait& wait) {
+  std::map<std::string, std::string> settings;
+  for (std::vector<std::string>& row :
+       Ask(connection,
+           "SELECT NAME, VALUE FROM SYS.CONFIGURATION WHERE NAME LIKE 'DataStorageConfiguration.%'", 2,
+           wait)) {
+    settings[row[0]] = std::move(row[1]);
   }
   for (const auto& [name, region] : settings) {
     const std::string end = ".Name";
@@ -125,6 +148,28 @@ bool KeepsData(Connection& connection, const CacheTopology& topology, const Wait
     return settings[stem + ".PersistenceEnabled"] == "true";
   }
   return false;
+}
+
+// The nodes that keep data on disk and are not in the cluster, by their consistent ids: "node-1, node-2".
+std::string OfflineNodes(Connection& connection, const Wait& wait) {
+  std::string names;
+  for (const std::vector<std::string>& row :
+       Ask(connection, "SELECT CAST(CONSISTENT_ID AS VARCHAR) FROM SYS.BASELINE_NODES WHERE ONLINE = FALSE",
+           1, wait)) {
+    names += (names.empty() ? "" : ", ") + row[0];
+  }
+  return names;
+}
+
+// The nodes that left lately, by their ids.
+std::string NodesThatLeft(Connection& connection, std::int64_t major, const Wait& wait) {
+  std::set<std::string> ids;
+  for (std::int64_t since = major - 1; since > 0 && since > major - kLookBack; --since) {
+    for (const std::string& id : NodesGoneSince(connection, since, wait)) ids.insert(id);
+  }
+  std::string names;
+  for (const std::string& id : ids) names += (names.empty() ? "node " : ", node ") + id;
+  return names;
 }
 
 // The partitions whose owner has left between `before` and `now` with no copy that is sure to be there.
@@ -142,7 +187,68 @@ void AddLost(const CacheTopology& before, const CacheTopology& now, Losses& lost
   }
 }
 
+// The partitions that no node is primary for, while a node that keeps data on disk is not there. `before` may
+// know that it was theirs.
+void AddAway(const CacheTopology* before, const CacheTopology& now, Connection& connection, const Wait& wait,
+             Losses& away) {
+  const std::size_t count = std::max(now.primary.size(), before == nullptr ? 0 : before->primary.size());
+  Partitions without;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto partition = static_cast<std::int32_t>(i);
+    if (now.Primary(partition) == nullptr && away.count(partition) == 0) without.push_back(partition);
+  }
+  if (without.empty()) return;
+  const std::string nodes = OfflineNodes(connection, wait);
+  if (nodes.empty()) return;
+  for (const std::int32_t partition : without) {
+    const CacheNode* owner = before == nullptr ? nullptr : before->Primary(partition);
+    away.emplace(partition, owner == nullptr ? "node " + nodes : owner->Describe());
+  }
+}
+
 }  // namespace
+
+std::string SomePartitions(const Partitions& partitions) {
+  if (partitions.size() <= kMaxNamed) return FormatPartitions(partitions);
+  const Partitions first(partitions.begin(), partitions.begin() + kMaxNamed);
+  return FormatPartitions(first) + ",... (" + std::to_string(partitions.size()) + " in all)";
+}
+
+bool LostByServer(const Error& error) {
+  const auto contains = [&](const char* text) { return error.message().find(text) != std::string::npos; };
+  return error.server_status() != 0 && (contains("lostParts") || contains("partitions have been lost"));
+}
+
+Error ExplainLoss(const Error& error, Connection& connection, const std::string& cache, const Wait& wait) {
+  const std::string end =
+      "; where they are on disk, start their nodes and run control.sh --cache "
+      "reset_lost_partitions " +
+      cache + ", else drop the cache and load it again";
+  std::string told;
+  try {
+    const CacheTopology now = TakeTopology(connection, cache, wait);
+    std::set<std::int32_t> lost;
+    for (std::size_t i = 0; i < now.primary.size(); ++i) {
+      if (now.primary[i] < 0) lost.insert(static_cast<std::int32_t>(i));
+    }
+    for (const std::vector<std::string>& row :
+         Ask(connection,
+             "SELECT DISTINCT CAST(S.PARTITION_ID AS VARCHAR) FROM SYS.PARTITION_STATES S JOIN SYS.CACHES C "
+             "ON "
+             "C.CACHE_GROUP_ID = S.CACHE_GROUP_ID WHERE C.CACHE_NAME = ? AND S.STATE = 'LOST'",
+             1, wait, &cache)) {
+      lost.insert(static_cast<std::int32_t>(std::strtol(row[0].c_str(), nullptr, 10)));
+    }
+    if (!lost.empty())
+      told += "; cache '" + cache + "' has lost partitions " + SomePartitions({lost.begin(), lost.end()});
+    std::string nodes = OfflineNodes(connection, wait);
+    if (nodes.empty()) nodes = NodesThatLeft(connection, now.version.major, wait);
+    if (!nodes.empty()) told += "; not in the cluster any more: " + nodes;
+  } catch (const Error&) {
+    // What the server said first is enough.
+  }
+  return Error(Code::kDataLoss, error.message() + told + end, error.server_status());
+}
 
 std::string Remember(const CacheTopology& topology, const Losses& lost) {
   if (!topology.known) return "";
@@ -168,8 +274,8 @@ CacheTopology Recalled(const std::string& owners) {
   return owners.empty() ? CacheTopology() : Recall("", owners).topology;
 }
 
-Losses ObserveOwners(Connection& connection, const std::string& cache, const CacheTopology& now,
-                     const std::string& earlier, const Wait& wait) {
+Gone ObserveOwners(Connection& connection, const std::string& cache, const CacheTopology& now,
+                   const std::string& earlier, const Wait& wait) {
   if (!now.known) return {};
   Memory& memory = Process();
   std::list<Known> candidates;
@@ -199,9 +305,16 @@ Losses ObserveOwners(Connection& connection, const std::string& cache, const Cac
   }
 
   if (!lost.empty() && KeepsData(connection, now, wait)) lost.clear();
+  Losses away;
+  if (before) {
+    for (const auto& [partition, node] : before->away) {
+      if (now.Primary(partition) == nullptr) away.emplace(partition, node);
+    }
+  }
+  AddAway(before ? &before->topology : nullptr, now, connection, wait, away);
 
   const std::lock_guard<std::mutex> lock(memory.mutex);
-  Known mine{cache, now, std::move(lost)};
+  Known mine{cache, now, std::move(lost), std::move(away)};
   for (auto known = memory.known.begin(); known != memory.known.end();) {
     const bool same = known->cache == cache && (SharesNode(known->topology, now) ||
                                                 (before && SharesNode(known->topology, before->topology)));
@@ -216,7 +329,7 @@ Losses ObserveOwners(Connection& connection, const std::string& cache, const Cac
   }
   memory.known.push_front(mine);
   if (memory.known.size() > kMaxKnown) memory.known.pop_back();
-  return mine.lost;
+  return {mine.lost, mine.away};
 }
 
 void ForgetOwners(const std::string& cache) {

@@ -5,7 +5,6 @@
 #include <thread>
 #include <utility>
 
-#include "native/scan/losses.h"
 #include "native/wire/environment.h"
 
 namespace ignite_strategy {
@@ -15,14 +14,6 @@ constexpr Millis kLookPause{100};
 // While nodes come and go a server may fail to tell.
 constexpr int kLooks = 5;
 constexpr std::int32_t kFailed = 1;
-constexpr std::size_t kMaxNamed = 24;
-
-// "1,3-5", or the first of many.
-std::string Some(const Partitions& partitions) {
-  if (partitions.size() <= kMaxNamed) return FormatPartitions(partitions);
-  const Partitions first(partitions.begin(), partitions.begin() + kMaxNamed);
-  return FormatPartitions(first) + ",... (" + std::to_string(partitions.size()) + " in all)";
-}
 
 }  // namespace
 
@@ -48,27 +39,41 @@ void Watch::Look(Connection& connection) {
 }
 
 void Watch::Check(const CacheTopology& now, Connection& connection) const {
-  const Losses losses = ObserveOwners(connection, config_.cache, now, config_.owners, wait_);
-  if (losses.empty() || config_.local) return;
-  Partitions lost;
+  const Gone gone = ObserveOwners(connection, config_.cache, now, config_.owners, wait_);
+  if (config_.local) return;
+  Partitions partitions;
+  const std::string nodes = Wanted(gone.lost, partitions);
+  if (!partitions.empty()) {
+    throw Error(Code::kDataLoss,
+                "cache '" + config_.cache + "' has lost data: partitions " + SomePartitions(partitions) +
+                    " were on " + nodes +
+                    ", which left the cluster, and no copy is sure to be there (backups " +
+                    std::to_string(now.backups) +
+                    "). Load the rows again and say so with ignite_strategy.accept_data_loss('" +
+                    config_.cache + "'), or keep backups");
+  }
+  const std::string keepers = Wanted(gone.away, partitions);
+  if (partitions.empty()) return;
+  throw Error(Code::kDataLoss, "cache '" + config_.cache + "' has no node with partitions " +
+                                   SomePartitions(partitions) + ": they are on the disk of " + keepers +
+                                   ", which is not in the cluster (backups " + std::to_string(now.backups) +
+                                   "). Start it and run control.sh --cache reset_lost_partitions " +
+                                   config_.cache);
+}
+
+std::string Watch::Wanted(const Losses& losses, Partitions& partitions) const {
   std::set<std::string> nodes;
   for (const auto& [partition, node] : losses) {
     const bool wanted =
         !config_.partitions || std::find(config_.partitions->begin(), config_.partitions->end(), partition) !=
                                    config_.partitions->end();
     if (!wanted) continue;
-    lost.push_back(partition);
+    partitions.push_back(partition);
     nodes.insert(node);
   }
-  if (lost.empty()) return;
-  std::string owners;
-  for (const std::string& node : nodes) owners += (owners.empty() ? "" : ", ") + node;
-  throw Error(Code::kDataLoss,
-              "cache '" + config_.cache + "' has lost data: partitions " + Some(lost) + " were on " + owners +
-                  ", which left the cluster, and no copy is sure to be there (backups " +
-                  std::to_string(now.backups) +
-                  "). Load the rows again and say so with ignite_strategy.accept_data_loss('" +
-                  config_.cache + "'), or keep backups");
+  std::string names;
+  for (const std::string& node : nodes) names += (names.empty() ? "" : ", ") + node;
+  return names;
 }
 
 void Watch::Notice(const TopologyVersion& seen) {
@@ -113,6 +118,17 @@ bool Watch::AwaitChange(const Unit& unit, Millis limit) {
     if (Clock::now() >= deadline) return false;
     wait_.NextSlice("waiting for the cluster to notice that a node has left");
     std::this_thread::sleep_for(kLookPause);
+  }
+}
+
+Error Watch::Explained(const Error& error) {
+  try {
+    std::size_t answered = 0;
+    const std::shared_ptr<const CacheTopology> now = topology();
+    const Lease lease = AnyConnection(config_, now.get(), 0, false, wait_, &answered);
+    return ExplainLoss(error, *lease, config_.cache, wait_);
+  } catch (const Error&) {
+    return error;
   }
 }
 

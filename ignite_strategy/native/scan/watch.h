@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "native/scan/config.h"
+#include "native/scan/losses.h"
 #include "native/scan/plan.h"
 #include "native/scan/topology.h"
 #include "native/wire/pool.h"
@@ -33,12 +34,16 @@ class Watch {
   void Refresh();
   // Looks again and again, until the unit's primary has left or is another; false if `limit` passes first.
   bool AwaitChange(const Unit& unit, Millis limit);
+  // A server's refusal to read what it has lost, with what more it tells.
+  Error Explained(const Error& error);
   // Whether another node than the unit's has become primary for one of its partitions.
   bool Moved(const Unit& unit) const;
 
  private:
   void Look(Connection& connection);
   void Check(const CacheTopology& now, Connection& connection) const;
+  // Those of `losses` that the pass wants, and the nodes that had them.
+  std::string Wanted(const Losses& losses, Partitions& partitions) const;
 
   const ScanConfig& config_;
   const Wait wait_;
