@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import gc
 import json
+import os
+import re
+import subprocess
+import sys
 import time
 import uuid
 from collections import OrderedDict
@@ -352,7 +356,7 @@ class TestEnvironment:
         assert keys(dataset) == whole
 
     def test_schema_discovery_obeys_it_too(self, numbers, where, monkeypatch):
-        """The original read the schema from another host than the data (BR-17)."""
+        """tensorflow/io (legacy) read the schema from another host than the data (BR-17)."""
         monkeypatch.setenv("IGNITE_DATASET_HOST", where["host"])
         monkeypatch.setenv("IGNITE_DATASET_PORT", str(where["port"]))
         monkeypatch.setenv("IGNITE_DATASET_CACHE_NAME", numbers)
@@ -454,10 +458,41 @@ class TestGraphMode:
         policy = IgniteDataset(numbers, **where).options().experimental_distribute.auto_shard_policy
         assert policy == tf.data.experimental.AutoShardPolicy.OFF
 
+    @pytest.mark.parametrize("rows", [100, 1])
+    def test_workers_see_each_key_once_and_fetch_nothing_else(
+        self, client, where, fresh_name, monkeypatch, rows
+    ):
+        """tensorflow/tensorflow #36846, #42146, #56513, #22319 (BR-20).
+
+        Every worker read everything and kept each n-th element, or failed where there were fewer than workers.
+        """
+        from tensorflow.python.data.experimental.ops import distribute
+
+        create_cache(client, fresh_name, partitions=4)
+        client.get_cache(fresh_name).put_all({n: n for n in range(rows)})
+        dataset = IgniteDataset(fresh_name, **where).map(lambda row: row["key"])
+        seen, size = [], []
+        for worker, mine in enumerate(([0, 1], [2, 3])):
+            monkeypatch.setenv("IGNITE_STRATEGY_PARTITIONS", json.dumps({fresh_name: mine}))
+            before = fetched(fresh_name)
+            # What distribution strategies do to the dataset of each of their workers.
+            seen.append([int(key) for key in distribute._AutoShardDataset(dataset, 2, worker)])
+            size.append(fetched(fresh_name) - before)
+        assert sorted(seen[0] + seen[1]) == list(range(rows))
+        if rows > 1:
+            share = size[0] / sum(size)
+            assert abs(share - len(seen[0]) / rows) < 0.1
+            assert 0.2 < share < 0.8
+
+
+def fetched(cache: str) -> int:
+    """The bytes of rows that came over the wire."""
+    return sum(entry["bytes"] for entry in library.reader_report() if entry["cache"] == cache)
+
 
 class TestResources:
     def test_stopping_early_leaks_no_socket(self, numbers, where):
-        """tensorflow/tensorflow #19499, #37324."""
+        """tensorflow/tensorflow #19499, #37324 (BR-15)."""
         process = psutil.Process()
 
         def sockets():
@@ -481,6 +516,30 @@ class TestResources:
             time.sleep(0.1)
         assert len(sockets()) <= before + 2
         assert len(process.threads()) < 400
+
+    @pytest.mark.since("2.9")
+    def test_stopping_early_leaves_no_cursor_and_says_nothing_at_exit(self, client, numbers, where):
+        """tensorflow/tensorflow #37324: cancellation warnings when the interpreter ended (BR-15)."""
+        program = (
+            "import sys, tensorflow as tf; from ignite_strategy import IgniteDataset\n"
+            "dataset = IgniteDataset(sys.argv[1], sys.argv[2], int(sys.argv[3]), page_size=10)\n"
+            "print('here', file=sys.stderr)\n"
+            "kept = []\n"
+            "for _ in range(5):\n"
+            "    for row in dataset: break\n"
+            "    kept.append(iter(dataset)); next(kept[-1])\n"
+        )
+        command = [sys.executable, "-c", program, numbers, where["host"], str(where["port"])]
+        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "1"}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90)
+        assert done.returncode == 0, done.stderr
+        after = done.stderr.partition("here\n")[2]
+        assert not re.search("cancel|exception|error|leak", after, re.IGNORECASE), after
+        queries = f"SELECT COUNT(*) FROM SYS.SCAN_QUERIES WHERE CACHE_NAME = '{numbers}'"
+        deadline = time.monotonic() + 5
+        while (left := sql(client, queries).rows[0][0]) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert left == 0
 
     @pytest.mark.since("2.8")
     def test_report_names_node_and_rows(self, numbers, where, cluster):

@@ -19,6 +19,7 @@ from ignite_strategy.errors import (
     UnsupportedError,
 )
 from ignite_strategy.topology.caches import create_cache, put_objects, sql
+from tests.counting import CountingProxy
 
 tf = pytest.importorskip("tensorflow")
 from ignite_strategy.dataset import IgniteDataset  # noqa: E402
@@ -62,13 +63,24 @@ class TestSql:
         assert "SELECT NAME" in repr(dataset)
 
     def test_many_columns_over_several_pages(self, table, where):
-        """apache/ignite #8203 (IGNITE-12809): from the second page on columns were sorted as text."""
+        """apache/ignite #8203 (IGNITE-12809): from the second page on columns were sorted as text (BR-13)."""
         names = ", ".join(f"ID * 100 + {n} AS C{n}" for n in range(12))
         dataset = IgniteDataset.from_sql(f"SELECT {names} FROM SOURCES", **where, page_size=10)
         got = rows(dataset)
         assert len(got) == ROWS
         for row in got:
             assert [row[f"C{n}"] - row["C0"] for n in range(12)] == list(range(12))
+
+    @pytest.mark.parametrize(("page_size", "pages"), [(10, 3), (25, 1), (1, 25), (None, 1)])
+    def test_each_page_is_one_request(self, table, one_node, page_size, pages):
+        """apache/ignite-python-thin-client #13 (IGNITE-14127): by default every row cost a round trip (BR-13)."""
+        query, next_page = 2004, 2005
+        text = "SELECT ID FROM SOURCES WHERE ID < 25"
+        with CountingProxy(one_node) as proxy:
+            dataset = IgniteDataset.from_sql(text, host=proxy.host, port=proxy.port, page_size=page_size)
+            proxy.requests.clear()
+            assert sorted(row["ID"] for row in rows(dataset)) == list(range(25))
+            assert (proxy.requests[query], proxy.requests[next_page]) == (1, pages - 1)
 
     def test_arguments_of_every_type(self, table, where):
         text = "SELECT ID FROM SOURCES WHERE NAME = ? AND WEIGHT = ? AND BORN = ? AND PRICE = ? AND ? IS NULL AND ?"

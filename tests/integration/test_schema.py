@@ -247,22 +247,50 @@ def parts(client):
 
 
 class TestInterleave:
-    """tensorflow/io #59 (IGNITE-10996), #526: host, port and partition are tensors there (BR-16)."""
+    """tensorflow/io #59 (IGNITE-10996), #526, #431; tensorflow/tensorflow #24899 (BR-16).
+
+    Host, port and partition are tensors there, and a graph has no values to ask for the columns with.
+    """
 
     @pytest.mark.parametrize("told", ["spec", "schema_host"])
-    def test_host_port_and_partition_as_tensors(self, parts, where, told):
+    @pytest.mark.parametrize("mode", ["eager", "function", "graph"])
+    def test_host_port_and_partition_as_tensors(self, parts, where, told, mode):
         spec = IgniteDataset(parts, **where, nulls="mask").element_spec
         known = {
             "spec": {"element_spec": spec},
             "schema_host": {"schema_host": where["host"], "schema_port": where["port"]},
         }[told]
-        table = tf.data.Dataset.from_tensor_slices(
-            {"host": [where["host"]] * 4, "port": [where["port"]] * 4, "part": [0, 1, 2, 3]}
-        )
-        dataset = table.interleave(
-            lambda at: IgniteDataset(parts, at["host"], at["port"], part=at["part"], nulls="mask", **known),
-            cycle_length=4,
-        )
-        rows = {int(row["key"]): (plain(row["val"]), plain(row["val_mask"])) for row in dataset}
+
+        def interleaved():
+            table = tf.data.Dataset.from_tensor_slices(
+                {"host": [where["host"]] * 4, "port": [where["port"]] * 4, "part": [0, 1, 2, 3]}
+            )
+            return table.interleave(
+                lambda at: IgniteDataset(
+                    parts, at["host"], at["port"], part=at["part"], nulls="mask", **known
+                ),
+                cycle_length=4,
+            )
+
+        if mode == "function":
+            total = tf.function(
+                lambda: interleaved().reduce(np.int64(0), lambda sum_, row: sum_ + row["key"])
+            )
+            assert int(total()) == sum(range(100))
+            return
+        found = list(interleaved()) if mode == "eager" else list(in_a_graph(interleaved))
+        rows = {int(row["key"]): (plain(row["val"]), plain(row["val_mask"])) for row in found}
+        assert len(found) == 100
         assert sorted(rows) == list(range(100))
         assert rows[5] == ([b"a", b""], [True, False])
+
+
+def in_a_graph(build):
+    """The rows of a dataset that is built and run as an Estimator does it."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        following = tf.compat.v1.data.make_one_shot_iterator(build()).get_next()
+        while True:
+            try:
+                yield session.run(following)
+            except tf.errors.OutOfRangeError:
+                return

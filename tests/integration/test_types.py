@@ -121,7 +121,11 @@ def by_key(rows) -> dict[int, dict[str, object]]:
 
 
 class TestEveryType:
-    """One table drives dtype, shape and decoding (BR-05: tensorflow/io declared char uint8 and parsed uint16)."""
+    """One table drives dtype, shape and decoding.
+
+    tensorflow/io (legacy): char was declared uint8 and parsed as uint16, dates were parsed and refused, NULLs in arrays
+    of strings shifted what followed (BR-05).
+    """
 
     def test_eagerly(self, every, where):
         dataset = IgniteDataset(every, **where, nulls="default")
@@ -247,6 +251,7 @@ class TestForms:
         assert [floats[key] for key in range(len(numbers))] == [float(each) for each in numbers]
 
     def test_enums_by_name(self, every, where):
+        """tensorflow/io (legacy) refused enums: "not supported yet" (BR-08)."""
         columns = read(
             every, **where, columns=["key", "val.f28", "val.f29", "val.f38"], nulls="drop", enum="name"
         )
@@ -337,6 +342,7 @@ class TestContainers:
             IgniteDataset(orders, **where)
 
     def test_dicts_of_vectors(self, orders, where):
+        """apache/ignite-python-thin-client #37 (IGNITE-14705), apache/ignite #6210, #7320: half decoded (BR-08)."""
         dataset = IgniteDataset(orders, **where, columns=self.COLUMNS, nulls={"val": "default"})
         rows = {int(row["key"]): tf.nest.map_structure(plain, row["val"]) for row in dataset}
         assert rows[0] == {
