@@ -6,7 +6,7 @@ import itertools
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import psutil
 import pytest
@@ -23,12 +23,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def without_ours(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment that says nothing to the code under test."""
+    return {
+        name: value for name, value in environment.items() if name in _KEPT or not name.startswith(_STRIPPED)
+    }
+
+
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No variable of the developer's shell changes what a test sees."""
-    for name in list(os.environ):
-        if name.startswith(_STRIPPED) and name not in _KEPT:
-            monkeypatch.delenv(name)
+    for name in os.environ.keys() - without_ours(os.environ).keys():
+        monkeypatch.delenv(name)
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
@@ -33,3 +34,11 @@ def where(one_node: str) -> dict[str, Any]:
     """The arguments of a dataset that name one node."""
     host, port = parse_endpoint(one_node)
     return {"host": host, "port": port}
+
+
+@pytest.fixture(scope="module")
+def two_at_a_time() -> Iterator[ThreadPoolExecutor]:
+    """For a module's programs, most of whose time is the start of TensorFlow: they run ahead of their tests."""
+    with ThreadPoolExecutor(2) as pool:
+        yield pool
+        pool.shutdown(cancel_futures=True)

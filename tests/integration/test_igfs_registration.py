@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from ignite_strategy import library
 from ignite_strategy.settings import parse_endpoint
+from tests.conftest import without_ours
 
 pytestmark = pytest.mark.integration
 NEWEST = os.environ.get("IGNITE_STRATEGY_NEWEST_PYTHON", "")
@@ -35,10 +37,10 @@ with tf.io.gfile.GFile("igfs:///hello.txt", mode="r") as r:
 
 def run(code: str, one_node: str, python: str = sys.executable) -> subprocess.CompletedProcess[str]:
     host, port = parse_endpoint(one_node)
-    environment = {**os.environ, "IGFS_HOST": host, "IGFS_PORT": str(port), "TF_CPP_MIN_LOG_LEVEL": "2"}
+    environment = {**without_ours(os.environ), "IGFS_HOST": host, "IGFS_PORT": str(port)}
     return subprocess.run(
         [python, "-c", f"import sys\n{code}"],
-        env=environment,
+        env={**environment, "TF_CPP_MIN_LOG_LEVEL": "2"},
         capture_output=True,
         text=True,
         check=False,
@@ -46,16 +48,39 @@ def run(code: str, one_node: str, python: str = sys.executable) -> subprocess.Co
     )
 
 
+Runs = dict[str, "Future[subprocess.CompletedProcess[str]]"]
+
+
+@pytest.fixture(scope="module")
+def runs(one_node: str, two_at_a_time: ThreadPoolExecutor, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """The programs of the tests below."""
+    other = tmp_path_factory.mktemp("other") / "other.so"
+    other.write_bytes(library.path().read_bytes())
+    programs = {
+        order: (code + SEED.replace("hello", f"hello-{number}"),)
+        for number, (order, code) in enumerate(ORDERS.items())
+    }
+    programs |= {
+        "broken": (BROKEN,),
+        "another": (ANOTHER.replace("OTHER", repr(str(other))),),
+        "calls": (CALLS,),
+    }
+    if Path(NEWEST).is_file():
+        programs["newest"] = (NEWEST_CODE.replace("sys.argv[1]", repr(str(library.path()))), NEWEST)
+    return {
+        name: two_at_a_time.submit(run, code, one_node, *python) for name, (code, *python) in programs.items()
+    }
+
+
 @pytest.mark.parametrize("order", ORDERS)
-def test_the_first_seeds_example_runs_in_every_order_of_imports(order: str, one_node: str) -> None:
-    ended = run(ORDERS[order] + SEED, one_node)
+def test_the_first_seeds_example_runs_in_every_order_of_imports(order: str, runs: Runs) -> None:
+    ended = runs[order].result()
     assert ended.stdout == "Hello, world!\n", ended.stderr
     assert ended.returncode == 0
     assert "igfs:// paths cannot be used" not in ended.stderr
 
 
-def test_a_broken_part_of_ours_does_not_break_tensorflow(one_node: str) -> None:
-    code = """
+BROKEN = """
 import ignite_strategy.library
 def missing():
     raise OSError("the library is missing: install it again")
@@ -67,18 +92,17 @@ try:
 except tf.errors.UnimplementedError as error:
     print("igfs" in str(error))
 """
-    ended = run(code, one_node)
+
+
+def test_a_broken_part_of_ours_does_not_break_tensorflow(runs: Runs) -> None:
+    ended = runs["broken"].result()
     assert ended.stdout == "2\nTrue\n", ended.stderr
     assert "igfs:// paths cannot be used in this process: the library is missing" in ended.stderr
 
 
-def test_another_packages_igfs_is_left_in_place(one_node: str, tmp_path: Path) -> None:
-    """tensorflow-io brings an igfs:// of its own; here a copy of our library plays its part."""
-    other = tmp_path / "other.so"
-    other.write_bytes(library.path().read_bytes())
-    code = f"""
+ANOTHER = """
 import tensorflow as tf
-tf.experimental.register_filesystem_plugin({str(other)!r})
+tf.experimental.register_filesystem_plugin(OTHER)
 import ignite_strategy
 from ignite_strategy import filesystem, errors
 try:
@@ -86,7 +110,11 @@ try:
 except errors.AlreadyExistsError as error:
     print(error)
 """
-    ended = run(code, one_node)
+
+
+def test_another_packages_igfs_is_left_in_place(runs: Runs) -> None:
+    """tensorflow-io brings an igfs:// of its own; here a copy of our library plays its part."""
+    ended = runs["another"].result()
     assert "by another package" in ended.stdout, ended.stderr
     assert ended.returncode == 0
     assert "igfs:// paths cannot be used in this process" in ended.stderr
@@ -148,9 +176,9 @@ print("end")
 """
 
 
-def test_every_call_ends_normally(one_node: str) -> None:
+def test_every_call_ends_normally(runs: Runs) -> None:
     """A missing optional entry point kills the interpreter (tensorflow/io #1222; BR-25)."""
-    ended = run(CALLS, one_node)
+    ended = runs["calls"].result()
     assert ended.returncode == 0, (ended.stdout[-500:], ended.stderr[-2000:])
     assert ended.stdout.endswith("end\n")
     assert "memory region UnimplementedError" in ended.stdout
@@ -198,7 +226,7 @@ tf.io.gfile.rmtree(root)
     not Path(NEWEST).is_file(),
     reason="IGNITE_STRATEGY_NEWEST_PYTHON names no interpreter with the newest TensorFlow",
 )
-def test_the_same_library_serves_the_newest_tensorflow(one_node: str) -> None:
-    ended = run(NEWEST_CODE.replace("sys.argv[1]", repr(str(library.path()))), one_node, NEWEST)
+def test_the_same_library_serves_the_newest_tensorflow(runs: Runs) -> None:
+    ended = runs["newest"].result()
     assert ended.returncode == 0, ended.stderr[-3000:]
     assert ended.stdout.split(".")[0] == "2"

@@ -56,6 +56,17 @@ def own_cluster() -> Iterator[LocalCluster]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """One node in a folder of the caller's, whose starter has variables that Java and Ignite know."""
+    with pytest.MonkeyPatch.context() as shell:
+        shell.setenv("IGNITE_HOME", "/nowhere")
+        shell.setenv("JAVA_TOOL_OPTIONS", "-Dstray=1")
+        running = LocalCluster(nodes=1, folder=tmp_path_factory.mktemp("alone"))
+    with running:
+        yield running
+
+
 def _await(condition: Callable[[], bool], seconds: float, what: str) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
@@ -89,14 +100,10 @@ def test_nodes_listen_on_loopback_only(cluster: LocalCluster) -> None:
         assert set(listening) == {"127.0.0.1"}
 
 
-def test_a_stray_variable_reaches_no_node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("IGNITE_HOME", "/nowhere")
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dstray=1")
-    with LocalCluster(nodes=1, folder=tmp_path) as running:
-        environment = psutil.Process(running.nodes[0].pid).environ()
+def test_a_stray_variable_reaches_no_node(alone: LocalCluster) -> None:
+    environment = psutil.Process(alone.nodes[0].pid).environ()
     assert "JAVA_TOOL_OPTIONS" not in environment
-    assert environment["IGNITE_HOME"] == str(tmp_path / "node-0")
-    assert (tmp_path / "node-0.log").exists()  # a folder of the caller's is kept
+    assert environment["IGNITE_HOME"] == str(alone.folder / "node-0")
 
 
 def test_a_statement_right_after_the_start(own_cluster: LocalCluster) -> None:
@@ -128,25 +135,15 @@ def test_a_killed_node_is_missed_and_comes_back(own_cluster: LocalCluster) -> No
     assert _indices(own_cluster, "SECOND") == [0, 1]
 
 
-def test_clusters_side_by_side_do_not_join(cluster: LocalCluster) -> None:
-    with LocalCluster(nodes=1) as other:
-        assert probe("127.0.0.1", other.nodes[0].port)[1] == {other.nodes[0].node_id}
-        assert len(probe("127.0.0.1", cluster.nodes[0].port)[1]) == 2
-        assert {node.port for node in cluster.nodes}.isdisjoint({node.port for node in other.nodes})
+def test_clusters_side_by_side_do_not_join(cluster: LocalCluster, alone: LocalCluster) -> None:
+    assert probe("127.0.0.1", alone.nodes[0].port)[1] == {alone.nodes[0].node_id}
+    assert len(probe("127.0.0.1", cluster.nodes[0].port)[1]) == 2
+    assert {node.port for node in cluster.nodes}.isdisjoint({node.port for node in alone.nodes})
 
 
-def test_close_is_idempotent_and_frees_ports_and_folder() -> None:
-    running = LocalCluster(nodes=1)
-    node = running.nodes[0]
-    running.close()
-    running.close()
-    assert not running.folder.exists()
-    assert not psutil.pid_exists(node.pid)
-    assert not node.running
-    with pytest.raises(ConnectionRefusedError), socket.create_connection((node.host, node.port), 1):
-        pass
-    with pytest.raises(ClusterError, match="the embedded cluster is closed"):
-        node.restart()
+def test_a_callers_folder_is_kept(alone: LocalCluster) -> None:
+    alone.close()
+    assert (alone.folder / "node-0.log").exists()
 
 
 def test_a_node_that_cannot_start_tells_the_end_of_its_log(tmp_path: Path) -> None:
@@ -217,14 +214,23 @@ with LocalCluster(nodes=1) as cluster:
         process.communicate(timeout=10)
 
 
-def test_agents_run_beside_the_nodes_and_end_with_them() -> None:
+def test_agents_run_beside_the_nodes_and_all_is_gone_after_close() -> None:
     with LocalCluster(nodes=1, agents=True) as running:
+        node = running.nodes[0]
         supervisor = psutil.Process(running._processes.pid)
         _await(lambda: len(supervisor.children()) == 2, 10, "an agent beside the node")
         time.sleep(3.0)
         assert running.ended() == {}, (running.folder / "agent-0.log").read_text()
         pids = [child.pid for child in supervisor.children()]
-    assert _gone(pids)
+        running.close()
+        running.close()  # idempotent
+        assert not running.folder.exists()
+        assert _gone([*pids, node.pid])
+        assert not node.running
+        with pytest.raises(ConnectionRefusedError), socket.create_connection((node.host, node.port), 1):
+            pass
+        with pytest.raises(ClusterError, match="the embedded cluster is closed"):
+            node.restart()
 
 
 def test_a_folder_that_cannot_be_used(tmp_path: Path) -> None:

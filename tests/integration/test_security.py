@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from ignite_strategy.settings import Credentials, Security, Tls, parse_endpoint
 from ignite_strategy.topology import nodes
 from ignite_strategy.topology.caches import connect, create_cache, put_objects, sql
 from tests.certificates import STORE_PASSWORD, Authority, Pair
+from tests.conftest import without_ours
 
 pytestmark = pytest.mark.integration
 
@@ -73,7 +75,7 @@ def run(python: str, arguments: dict[str, object], **variables: str) -> dict[str
     done = subprocess.run(
         [python, "-c", PROGRAM, json.dumps(arguments)],
         cwd="/",  # not in this tree: another interpreter has its own copy of the native libraries
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", **variables},
+        env={**without_ours(os.environ), "TF_CPP_MIN_LOG_LEVEL": "2", **variables},
         capture_output=True,
         text=True,
         timeout=150,
@@ -144,26 +146,44 @@ def igfs(cluster: LocalCluster, **more: str) -> dict[str, str]:
     return {"IGFS_HOST": host, "IGFS_PORT": str(port), **more}
 
 
+Runs = dict[tuple[str, str], "Future[dict[str, object]]"]
+
+
+def pythons() -> list[str]:
+    return [sys.executable, *([NEWEST] if Path(NEWEST).is_file() else [])]
+
+
+@pytest.fixture(scope="module")
+def tls_runs(encrypted: LocalCluster, authority: Authority, two_at_a_time: ThreadPoolExecutor) -> Runs:
+    """What each interpreter sees if the arguments say how, and if the environment alone does."""
+    host, port = parse_endpoint(encrypted.addresses[0])
+    elsewhere = {"IGNITE_DATASET_HOST": host, "IGNITE_DATASET_PORT": str(port)}
+    ways = {
+        "arguments": (
+            {**where(encrypted), "cafile": authority.cafile},
+            igfs(encrypted, IGFS_CAFILE=authority.cafile),
+        ),
+        "environment": ({}, igfs(encrypted, IGNITE_CAFILE=authority.cafile, **elsewhere)),
+    }
+    return {
+        (way, python): two_at_a_time.submit(run, python, arguments, **variables)
+        for way, (arguments, variables) in ways.items()
+        for python in pythons()
+    }
+
+
 class TestTls:
     @pytest.mark.parametrize("python", INTERPRETERS)
-    def test_rows_and_files(self, encrypted, authority, python):
-        variables = igfs(encrypted, IGFS_CAFILE=authority.cafile)
-        seen = run(python, {**where(encrypted), "cafile": authority.cafile}, **variables)
+    def test_rows_and_files(self, tls_runs, python):
+        seen = tls_runs["arguments", python].result()
         assert seen.get("error") is None
         assert seen["keys"] == sorted(ROWS)
         assert seen["batched"] == len(ROWS)
         assert seen["file"] == "written over TLS"
 
     @pytest.mark.parametrize("python", INTERPRETERS)
-    def test_the_environment_alone_is_enough(self, encrypted, authority, python):
-        host, port = parse_endpoint(encrypted.addresses[0])
-        variables = igfs(
-            encrypted,
-            IGNITE_CAFILE=authority.cafile,
-            IGNITE_DATASET_HOST=host,
-            IGNITE_DATASET_PORT=str(port),
-        )
-        seen = run(python, {}, **variables)
+    def test_the_environment_alone_is_enough(self, tls_runs, python):
+        seen = tls_runs["environment", python].result()
         assert seen.get("error") is None
         assert (seen["keys"], seen["file"]) == (sorted(ROWS), "written over TLS")
 
@@ -218,44 +238,57 @@ class TestTls:
             FileSystem(*endpoints[0]).exists("/resolver")
 
 
-class TestUsersAndClientCertificates:
-    @pytest.fixture
-    def arguments(self, guarded, authority, client) -> dict[str, object]:
-        return {
-            **where(guarded),
-            "cafile": authority.cafile,
-            "certfile": client.certfile,
-            "keyfile": client.keyfile,
-            "cert_password": SECRET,
-            "username": "reader",
-            "password": SECRET,
-        }
+@pytest.fixture(scope="module")
+def arguments(guarded: LocalCluster, authority: Authority, client: Pair) -> dict[str, object]:
+    return {
+        **where(guarded),
+        "cafile": authority.cafile,
+        "certfile": client.certfile,
+        "keyfile": client.keyfile,
+        "cert_password": SECRET,
+        "username": "reader",
+        "password": SECRET,
+    }
 
+
+@pytest.fixture(scope="module")
+def guarded_runs(
+    guarded: LocalCluster,
+    authority: Authority,
+    client: Pair,
+    arguments: dict[str, object],
+    two_at_a_time: ThreadPoolExecutor,
+) -> Runs:
+    """What each interpreter sees with the arguments, and this one if the environment knows better."""
+    variables = igfs(
+        guarded,
+        IGFS_CAFILE=authority.cafile,
+        IGFS_CERTFILE=client.certfile,
+        IGFS_KEYFILE=client.keyfile,
+        IGFS_CERT_PASSWORD=SECRET,
+        IGFS_USERNAME="reader",
+        IGFS_PASSWORD=SECRET,
+    )
+    runs = {
+        ("arguments", each): two_at_a_time.submit(run, each, arguments, **variables) for each in pythons()
+    }
+    wrong = {**arguments, "password": "wrong"}
+    right = {"IGNITE_DATASET_USERNAME": "reader", "IGNITE_DATASET_PASSWORD": SECRET}
+    runs["environment", sys.executable] = two_at_a_time.submit(run, sys.executable, wrong, **right)
+    return runs
+
+
+class TestUsersAndClientCertificates:
     @pytest.mark.parametrize("python", INTERPRETERS)
-    def test_rows_and_files(self, guarded, authority, client, arguments, python):
-        variables = igfs(
-            guarded,
-            IGFS_CAFILE=authority.cafile,
-            IGFS_CERTFILE=client.certfile,
-            IGFS_KEYFILE=client.keyfile,
-            IGFS_CERT_PASSWORD=SECRET,
-            IGFS_USERNAME="reader",
-            IGFS_PASSWORD=SECRET,
-        )
-        seen = run(python, arguments, **variables)
+    def test_rows_and_files(self, guarded_runs, python):
+        seen = guarded_runs["arguments", python].result()
         assert seen.get("error") is None
         assert (seen["keys"], seen["file"]) == (sorted(ROWS), "written over TLS")
         assert "SECURE" in str(seen["graph"])
         assert "reader" not in str(seen["graph"]) + str(seen["repr"])
 
-    def test_the_variables_win(self, arguments, guarded):
-        seen = run(
-            sys.executable,
-            {**arguments, "password": "wrong"},
-            IGNITE_DATASET_USERNAME="reader",
-            IGNITE_DATASET_PASSWORD=SECRET,
-        )
-        assert seen["keys"] == sorted(ROWS)
+    def test_the_variables_win(self, guarded_runs):
+        assert guarded_runs["environment", sys.executable].result()["keys"] == sorted(ROWS)
 
     @pytest.mark.parametrize(
         ("change", "text"),
