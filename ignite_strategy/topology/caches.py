@@ -151,8 +151,8 @@ def create_cache(
     for fields in (key, value):
         if isinstance(fields, Mapping):
             check_fields(fields, name)
-    if isinstance(key, Mapping) and isinstance(value, Mapping):
-        _check_columns(name, key, value)
+    if isinstance(key, Mapping) and value is not None:
+        _check_columns(name, key, value if isinstance(value, Mapping) else {"v": value})
     objects = _Objects(type_name or name, key_type_name or f"{type_name or name}Key")
     there = name in cache_names(client)
     if there:

@@ -424,6 +424,8 @@ def test_errors_before_anything_is_written(cluster: LocalCluster, client: Any, n
         igs.write(name, [7], addresses=cluster.addresses, key=[{"a": {"b": 1}}], create=True, sql=True)
     with pytest.raises(InvalidArgumentError, match="x cannot be a column of the key and of the value"):
         igs.write(name, {"key.x": [1], "val.X": [2]}, addresses=cluster.addresses, create=True, sql=True)
+    with pytest.raises(InvalidArgumentError, match="v cannot be a column of the key and of the value"):
+        igs.write(name, [7], addresses=cluster.addresses, key=[{"v": 1}], create=True, sql=True)
     assert name not in caches.cache_names(client)
     with pytest.raises(InvalidArgumentError, match="no such column"):
         igs.write(name, data, addresses=cluster.addresses, key="id", create=True, types={"z": "int"})
