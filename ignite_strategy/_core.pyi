@@ -101,6 +101,7 @@ def scan_config(
     bytes_per_row: float = 0.0,
     batch_size: int = 0,
     drop_remainder: bool = False,
+    grouped: bool = False,
     parallel_reads: int = 1,
     deterministic: bool = True,
     owners: bytes = b"",

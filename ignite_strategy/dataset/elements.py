@@ -18,31 +18,39 @@ __all__ = ["columns_of_spec", "from_pages", "pack"]
 
 def from_pages(pages: Pages) -> tf.data.Dataset:
     """The dataset that users see, on top of the pages."""
-    if any(map(pages.layout.is_ragged, pages.columns)):
-        return pages.map(lambda *flat: _ragged(pages, flat))
-    shown = _Shown(pages)
-    if pages.layout.batched:
-        return shown
-    if all(column.length or not column.is_array for column in pages.columns):
-        return shown.unbatch()
+    paths, specs = [part.path for part in pages.parts], [part.spec for part in pages.parts]
+    if not pages.is_cut:
+        return _Shown(pages, pack(paths, specs))
+    rows = _split(pages)
+    if not pages.layout.batched:
+        specs = [tf.TensorSpec(spec.shape[1:], spec.dtype) for spec in specs]
+    return _Shown(rows, pack(paths, specs))
+
+
+def _split(pages: Pages) -> tf.data.Dataset:
+    """The batches of a group, or the rows of a page, one by one."""
+    if all(
+        column.length or not column.is_array or pages.layout.is_ragged(column) for column in pages.columns
+    ):
+        return pages.unbatch()
     # unbatch(), which is twice as fast, kills the process on an empty array (TensorFlow 2.15).
-    return shown.flat_map(tf.data.Dataset.from_tensor_slices)
+    return pages.flat_map(lambda *flat: tf.data.Dataset.from_tensor_slices(flat))
 
 
 class _Shown(tf.data.Dataset):  # type: ignore[misc]
     """The same elements with their structure, which costs nothing while it runs: ``tf.nest`` sorts as we do."""
 
-    def __init__(self, pages: Pages) -> None:
-        self._pages = pages
-        self._spec = pack([part.path for part in pages.parts], pages.element_spec)
-        super().__init__(pages._variant_tensor)
+    def __init__(self, flat: tf.data.Dataset, spec: Any) -> None:
+        self._flat = flat
+        self._spec = spec
+        super().__init__(flat._variant_tensor)
 
     @property
     def element_spec(self) -> Any:
         return self._spec
 
     def _inputs(self) -> list[tf.data.Dataset]:
-        return [self._pages]
+        return [self._flat]
 
 
 def pack(paths: Sequence[tuple[str, ...]], values: Sequence[Any]) -> dict[str, Any]:
@@ -54,21 +62,6 @@ def pack(paths: Sequence[tuple[str, ...]], values: Sequence[Any]) -> dict[str, A
             inner = inner.setdefault(part, {})
         inner[path[-1]] = value
     return packed
-
-
-def _ragged(pages: Pages, flat: Sequence[tf.Tensor]) -> dict[str, Any]:
-    splits = {part.column.path: tensor for part, tensor in zip(pages.parts, flat) if part.kind == "splits"}
-    paths, values = [], []
-    for part, tensor in zip(pages.parts, flat):
-        if part.kind == "splits":
-            continue
-        each_item = part.kind == "values" or part.column.item_mask
-        if each_item and part.column.path in splits:
-            # Native code made the splits; checking them again would cost more than making them.
-            tensor = tf.RaggedTensor.from_row_splits(tensor, splits[part.column.path], validate=False)
-        paths.append(part.path)
-        values.append(tensor)
-    return pack(paths, values)
 
 
 def columns_of_spec(

@@ -15,6 +15,9 @@ from ignite_strategy.dataset.source import Source
 
 __all__ = ["Layout", "Pages", "Part"]
 
+# Bytes of a batch that are worth a hand-over of its own; native code hands over twice as many (kGroupBytes).
+_SMALL_BATCH = 256 << 10
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -44,31 +47,45 @@ class Layout:
         return sources.DENSE if self.dense else sources.RAGGED
 
     def is_ragged(self, column: Column) -> bool:
-        """Whether ``column`` comes as values and row splits."""
+        """Whether ``column`` is a ragged tensor."""
         return self.code == sources.RAGGED and column.is_array and column.length is None
+
+    def is_grouped(self, columns: Sequence[Column], bytes_per_row: float) -> bool:
+        """Whether the native code hands over several batches at once, which a batch of some KiB is too small for.
+
+        Shorter arrays of a padded batch are as long as the longest one of that batch, not of several.
+        """
+        padded = self.padded and any(column.is_array and column.length is None for column in columns)
+        return self.batched and not padded and self.rows * bytes_per_row <= _SMALL_BATCH
 
 
 @dataclass(frozen=True)
 class Part:
-    """One tensor of a page.
+    """One component of an element.
 
     Attributes:
       path: Where it is shown.
       column: The column.
-      kind: ``values``, ``splits`` of a ragged column, or its ``mask``.
-      spec: What it looks like.
+      is_mask: Whether it is the column's mask and not its values.
+      is_ragged: Whether it is a ragged tensor, which travels as a variant.
+      spec: What it looks like in a batch or page.
     """
 
     path: tuple[str, ...]
     column: Column
-    kind: str
-    spec: tf.TensorSpec
+    is_mask: bool
+    is_ragged: bool
+    spec: tf.TypeSpec
 
 
 class Pages(tf.data.Dataset):  # type: ignore[misc]
-    """Elements are flat tuples: per column its values, for a ragged one its row splits, and a mask if it has one.
+    """Elements are flat tuples: per column its values, and its mask if it has one.
 
     They come in the order of their paths, that is of ``tf.nest.flatten``.
+
+    Attributes:
+      parts: What each component is.
+      grouped: Whether an element has several batches of one shape, in a dimension before their own.
     """
 
     def __init__(
@@ -81,19 +98,19 @@ class Pages(tf.data.Dataset):  # type: ignore[misc]
     ) -> None:
         self.columns = tuple(columns)
         self.layout = layout
+        self.grouped = layout.is_grouped(columns, bytes_per_row)
         # Native code takes the columns of a statement for fields of a value; nobody else sees that.
         self._hidden = 0 if source.sql is None else 1
         parts = [part for column in columns for part in self._parts(column)]
-        # Native code gives them column by column; a mask need not follow its column in the order of paths.
-        order = sorted(range(len(parts)), key=lambda at: parts[at].path)
-        self.parts = tuple(parts[at] for at in order)
-        self._spec = tuple(part.spec for part in self.parts)
+        self.parts = tuple(sorted(parts, key=lambda part: part.path))
+        self._spec = tuple(self._flat(part) for part in self.parts)
         config = source.config(
             columns,
             layout.code,
             bytes_per_row,
             layout.rows if layout.batched else 0,
             layout.drop_remainder,
+            self.grouped,
         )
         arguments = [
             tf.constant(config, tf.string),
@@ -102,7 +119,7 @@ class Pages(tf.data.Dataset):  # type: ignore[misc]
             tf.reshape(tf.cast(tensors.get("part", tf.constant([], tf.int32)), tf.int32), [-1]),
         ]
         # Kept: a function is gone from the runtime with the last Python reference to it.
-        self._functions = _functions([part.spec for part in parts], order)
+        self._functions = _functions(self)
         init, advance, finalize = self._functions
         super().__init__(
             tf.raw_ops.GeneratorDataset(
@@ -121,15 +138,48 @@ class Pages(tf.data.Dataset):  # type: ignore[misc]
         rows = self.layout.rows if self.layout.batched and self.layout.drop_remainder else None
         ragged = self.layout.is_ragged(column)
         path = column.path[self._hidden :]
-        shape = [None] if ragged else [rows, column.length] if column.is_array else [rows]
-        parts = [Part(path, column, "values", tf.TensorSpec(shape, tf.as_dtype(column.dtype)))]
-        if ragged:
-            splits = None if rows is None else rows + 1
-            parts.append(Part(path, column, "splits", tf.TensorSpec([splits], tf.int64)))
+
+        def spec(dtype: tf.DType, each_item: bool) -> tf.TypeSpec:
+            if each_item and ragged:
+                return tf.RaggedTensorSpec([rows, None], dtype, ragged_rank=1, row_splits_dtype=tf.int64)
+            return tf.TensorSpec([rows, column.length] if each_item else [rows], dtype)
+
+        dtype = tf.as_dtype(column.dtype)
+        parts = [Part(path, column, False, ragged, spec(dtype, column.is_array))]
         if column.masked:
-            shape = shape if column.item_mask else [rows]
-            parts.append(Part(mask_path(path), column, "mask", tf.TensorSpec(shape, tf.bool)))
+            each_item = column.item_mask and column.is_array
+            masked = Part(mask_path(path), column, True, ragged and each_item, spec(tf.bool, each_item))
+            parts.append(masked)
         return parts
+
+    def _flat(self, part: Part) -> tf.TensorSpec:
+        batches = [None] if self.grouped else []
+        if part.is_ragged:
+            return tf.TensorSpec(batches, tf.variant)
+        return tf.TensorSpec([*batches, *part.spec.shape], part.spec.dtype)
+
+    def component(self, part: Part, values: tf.Tensor, splits: tf.Tensor | None) -> tf.Tensor:
+        """What an element has for ``part``, given what the native code gives."""
+        if not part.is_ragged:
+            values.set_shape(self._flat(part).shape)
+            return values
+        values.set_shape([None])
+        nested = [splits]
+        if self.grouped:
+            size = tf.constant(self.layout.rows, tf.int64)
+            rows = tf.size(splits, tf.int64) - 1
+            nested.insert(0, tf.minimum(tf.range(0, rows + size, size), rows))
+        return tf.raw_ops.RaggedTensorToVariant(
+            rt_nested_splits=nested, rt_dense_values=values, batched_input=self.grouped
+        )
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether elements are cut into what users see, groups into batches or pages into rows.
+
+        Then some of them may have none.
+        """
+        return self.grouped or not self.layout.batched
 
     @property
     def element_spec(self) -> tuple[tf.TensorSpec, ...]:
@@ -140,8 +190,14 @@ class Pages(tf.data.Dataset):  # type: ignore[misc]
         return []
 
 
-def _functions(specs: Sequence[tf.TensorSpec], order: Sequence[int]) -> tuple[Any, Any, Any]:
+def _functions(pages: Pages) -> tuple[Any, Any, Any]:
     ops = library.ops()
+    # Native code gives tensors column by column: values, the row splits of a ragged one, a mask.
+    dtypes: list[tf.DType] = []
+    for column in pages.columns:
+        dtypes.append(tf.as_dtype(column.dtype))
+        dtypes.extend([tf.int64] * pages.layout.is_ragged(column))
+        dtypes.extend([tf.bool] * column.masked)
 
     def init(config: tf.Tensor, host: tf.Tensor, port: tf.Tensor, partitions: tf.Tensor) -> tf.Tensor:
         handle = ops.ignite_strategy_open(config=config, host=host, port=port, partitions=partitions)
@@ -154,13 +210,22 @@ def _functions(specs: Sequence[tf.TensorSpec], order: Sequence[int]) -> tuple[An
         return ready
 
     def advance(handle: tf.Tensor) -> list[tf.Tensor]:
-        # Short waits in a loop: a kernel that blocks cannot be cancelled, a function between two kernels can.
-        ready = tf.while_loop(tf.logical_not, lambda _: (wait(handle),), (wait(handle),))
-        with tf.control_dependencies(tf.nest.flatten(ready)):
-            columns = ops.ignite_strategy_next(handle, Tcolumns=[spec.dtype for spec in specs])
-        for column, spec in zip(columns, specs):
-            column.set_shape(spec.shape)
-        return [columns[at] for at in order]
+        # A kernel that blocks cannot be cancelled, what runs between two kernels can: so waits are short ones.
+        if pages.is_cut:
+            tensors = iter(ops.ignite_strategy_next_or_nothing(handle, Tcolumns=dtypes))
+        else:
+            # To TensorFlow such a loop is work at the begin of each pass: 15 ms.
+            ready = tf.while_loop(tf.logical_not, lambda _: (wait(handle),), (wait(handle),))
+            with tf.control_dependencies(tf.nest.flatten(ready)):
+                tensors = iter(ops.ignite_strategy_next(handle, Tcolumns=dtypes))
+        found = {}
+        for column in pages.columns:
+            values = next(tensors)
+            splits = next(tensors) if pages.layout.is_ragged(column) else None
+            found[column.path, False] = values, splits
+            if column.masked:
+                found[column.path, True] = next(tensors), splits
+        return [pages.component(part, *found[part.column.path, part.is_mask]) for part in pages.parts]
 
     def finalize(handle: tf.Tensor) -> tf.Tensor:
         closed = ops.ignite_strategy_close(handle)

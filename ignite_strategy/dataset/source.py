@@ -137,6 +137,7 @@ class Source:
         bytes_per_row: float,
         batch_size: int = 0,
         drop_remainder: bool = False,
+        grouped: bool = False,
     ) -> bytes:
         """The description that the ops and ``_core.Scan`` take."""
         return _core.scan_config(
@@ -160,6 +161,7 @@ class Source:
             bytes_per_row=bytes_per_row,
             batch_size=batch_size,
             drop_remainder=drop_remainder,
+            grouped=grouped,
             parallel_reads=self.parallel_reads,
             deterministic=self.deterministic,
             owners=self.owners,

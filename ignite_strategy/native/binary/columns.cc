@@ -41,19 +41,15 @@ void Buffer::Reserve(std::size_t bytes) {
   capacity_ = rounded;
 }
 
-std::uint8_t* Buffer::Extend(std::size_t bytes) {
-  if (size_ + bytes > capacity_) Reserve(std::max(size_ + bytes, capacity_ * 2));
-  std::uint8_t* at = data_.get() + size_;
-  size_ += bytes;
-  return at;
-}
-
-BatchBuilder::BatchBuilder(const std::vector<ColumnSpec>& specs, std::size_t rows, std::size_t bytes)
+BatchBuilder::BatchBuilder(const std::vector<ColumnSpec>& specs, std::size_t rows, std::size_t bytes,
+                           std::size_t batch)
     : specs_(specs),
       columns_(specs.size()),
       lengths_(specs.size(), -1),
       first_rows_(std::max<std::size_t>(rows, 1)),
-      first_bytes_(bytes) {
+      first_bytes_(bytes),
+      batch_(batch),
+      next_batch_(batch) {
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const ColumnSpec& spec = specs[i];
     columns_[i].dtype = spec.dtype();
@@ -80,10 +76,10 @@ std::size_t BatchBuilder::Items(std::size_t column, const Slot& slot) const {
   return static_cast<std::size_t>(std::max<std::int64_t>(specs_[column].length, 0));
 }
 
-bool BatchBuilder::Fits(const std::vector<Slot>& row) const {
-  if (rows_ == 0) return true;
-  for (const std::size_t i : uniform_) {
-    if (static_cast<std::int64_t>(Items(i, row[i])) != lengths_[i]) return false;
+bool BatchBuilder::AreAsLong(const std::vector<std::size_t>& columns, const std::vector<Slot>& row) const {
+  for (const std::size_t i : columns) {
+    // Of one that declares its length, another one is an error and not a reason to begin anew.
+    if (specs_[i].length < 0 && static_cast<std::int64_t>(Items(i, row[i])) != lengths_[i]) return false;
   }
   return true;
 }
@@ -97,6 +93,7 @@ int BatchBuilder::Append(const std::vector<Slot>& row) {
   for (const std::size_t i : scalars_) AppendScalar(columns_[i], row[i]);
   for (const std::size_t i : arrays_) AppendArray(i, row[i]);
   for (const std::size_t i : masked_) AppendMask(i, row[i]);
+  if (rows_ == next_batch_) next_batch_ += batch_;
   ++rows_;
   return -1;
 }
@@ -173,7 +170,7 @@ void BatchBuilder::Pad(std::size_t i) {
   column.splits.clear();
   std::int64_t longest = 0;
   for (std::size_t row = 0; row < rows_; ++row) longest = std::max(longest, splits[row + 1] - splits[row]);
-  column.shape = {static_cast<std::int64_t>(rows_), longest};
+  column.shape = Shape({longest});
   const auto each = static_cast<std::size_t>(longest);
   const auto spread = [&](Buffer& values, std::size_t item_size) {
     Buffer dense;
@@ -198,6 +195,53 @@ void BatchBuilder::Pad(std::size_t i) {
   column.strings = std::move(dense);
 }
 
+BatchBuilder BatchBuilder::SplitOff(std::size_t first) {
+  BatchBuilder rest(specs_, rows_ - first, first_bytes_, batch_);
+  const auto move_bytes = [](Buffer& from, std::size_t at, Buffer& to) {
+    const std::size_t bytes = from.size() - std::min(at, from.size());
+    if (bytes > 0) std::memcpy(to.Extend(bytes), from.data() + at, bytes);
+    from.Truncate(at);
+  };
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    Column& column = columns_[i];
+    Column& to = rest.columns_[i];
+    std::size_t item = first;  // the first one that moves
+    if (specs_[i].ragged()) {
+      item = static_cast<std::size_t>(column.splits[first]);
+      for (std::size_t row = first + 1; row <= rows_; ++row)
+        to.splits.push_back(column.splits[row] - column.splits[first]);
+      column.splits.resize(first + 1);
+    } else if (specs_[i].is_array()) {
+      item = first * static_cast<std::size_t>(std::max<std::int64_t>(lengths_[i], 0));
+      rest.lengths_[i] = lengths_[i];
+    }
+    if (column.dtype == DType::kString) {
+      const auto at = column.strings.begin() + static_cast<std::ptrdiff_t>(item);
+      to.strings.assign(at, column.strings.end());
+      column.strings.erase(at, column.strings.end());
+    } else {
+      move_bytes(column.data, item * ItemSize(column.dtype), to.data);
+    }
+    if (column.masked) move_bytes(column.mask, specs_[i].item_mask ? item : first, to.mask);
+  }
+  rest.rows_ = rows_ - first;
+  rows_ = first;
+  return rest;
+}
+
+// {rows, ...}, or by batches.
+std::vector<std::int64_t> BatchBuilder::Shape(std::vector<std::int64_t> each) const {
+  std::vector<std::int64_t> shape;
+  if (batch_ != 0 && (rows_ >= batch_ || rows_ == 0)) {
+    shape = {static_cast<std::int64_t>(rows_ / batch_), static_cast<std::int64_t>(batch_)};
+  } else {
+    if (batch_ != 0) shape.push_back(1);
+    shape.push_back(static_cast<std::int64_t>(rows_));
+  }
+  shape.insert(shape.end(), each.begin(), each.end());
+  return shape;
+}
+
 std::vector<Column> BatchBuilder::Finish() {
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     Column& column = columns_[i];
@@ -206,13 +250,12 @@ std::vector<Column> BatchBuilder::Finish() {
     } else if (specs_[i].ragged()) {
       column.shape = {column.splits.back()};
     } else if (specs_[i].is_array()) {
-      column.shape = {static_cast<std::int64_t>(rows_), std::max<std::int64_t>(lengths_[i], 0)};
+      column.shape = Shape({std::max<std::int64_t>(lengths_[i], 0)});
     } else {
-      column.shape = {static_cast<std::int64_t>(rows_)};
+      column.shape = Shape({});
     }
     if (column.masked) {
-      column.mask_shape =
-          specs_[i].item_mask ? column.shape : std::vector<std::int64_t>{static_cast<std::int64_t>(rows_)};
+      column.mask_shape = specs_[i].item_mask ? column.shape : Shape({});
     }
   }
   rows_ = 0;

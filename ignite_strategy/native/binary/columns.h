@@ -2,6 +2,7 @@
 #ifndef IGNITE_STRATEGY_NATIVE_BINARY_COLUMNS_H_
 #define IGNITE_STRATEGY_NATIVE_BINARY_COLUMNS_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -63,7 +64,14 @@ class Buffer {
   std::size_t size() const { return size_; }
   void Reserve(std::size_t bytes);
   // Grows by `bytes`, at least doubling when memory is short; returns where they are.
-  std::uint8_t* Extend(std::size_t bytes);
+  std::uint8_t* Extend(std::size_t bytes) {
+    if (size_ + bytes > capacity_) Reserve(std::max(size_ + bytes, capacity_ * 2));
+    std::uint8_t* at = data_.get() + size_;
+    size_ += bytes;
+    return at;
+  }
+  // Leaves the first `bytes` of them.
+  void Truncate(std::size_t bytes) { size_ = std::min(size_, bytes); }
   std::uint8_t* Release() { return data_.release(); }
   static void Free(void* data);
 
@@ -100,23 +108,33 @@ struct Slot {
 // Collects the rows of one batch.
 class BatchBuilder {
  public:
-  // `rows` is how many rows memory is taken for at first, `bytes` how much of it for arrays at the most.
-  BatchBuilder(const std::vector<ColumnSpec>& specs, std::size_t rows, std::size_t bytes);
-  // False if an array has another length than the batch's rows so far, in a column that ends the batch there.
-  bool Fits(const std::vector<Slot>& row) const;
+  // `rows` is how many rows memory is taken for at first, `bytes` how much of it for arrays at the most. With
+  // `batch`, whole batches of so many rows are collected, and columns have the shape [batches, batch, ...]
+  // (one batch of fewer rows if there are fewer).
+  BatchBuilder(const std::vector<ColumnSpec>& specs, std::size_t rows, std::size_t bytes,
+               std::size_t batch = 0);
+  // False if an array has another length than the rows so far, in a column that ends them there.
+  bool Fits(const std::vector<Slot>& row) const {
+    return rows_ == 0 || ((uniform_.empty() || AreAsLong(uniform_, row)) &&
+                          (rows_ != next_batch_ || batch_ == 0 || AreAsLong(dense_, row)));
+  }
   // Returns the index of the first column whose array length is an error, or -1 and the row is in.
   int Append(const std::vector<Slot>& row);
   std::size_t rows() const { return rows_; }
   // The length a dense array column has so far, -1 before its first row.
   std::int64_t length(std::size_t column) const { return lengths_[column]; }
+  // Moves the rows from `first` on into a builder of their own.
+  BatchBuilder SplitOff(std::size_t first);
   std::vector<Column> Finish();
 
  private:
   void Pad(std::size_t column);
+  std::vector<std::int64_t> Shape(std::vector<std::int64_t> each) const;
   void AppendScalar(Column& column, const Slot& slot);
   void AppendArray(std::size_t column, const Slot& slot);
   void AppendMask(std::size_t column, const Slot& slot);
   std::size_t Items(std::size_t column, const Slot& slot) const;
+  bool AreAsLong(const std::vector<std::size_t>& columns, const std::vector<Slot>& row) const;
 
   const std::vector<ColumnSpec>& specs_;
   std::vector<Column> columns_;
@@ -129,6 +147,8 @@ class BatchBuilder {
   std::vector<std::size_t> masked_;
   std::size_t first_rows_;
   std::size_t first_bytes_;
+  std::size_t batch_;
+  std::size_t next_batch_;  // the row that the batch after this one begins with
   std::size_t rows_ = 0;
 };
 

@@ -67,6 +67,7 @@ void AddColumn(Wanted* root, const ColumnSpec& spec, int index) {
   node->repeated = spec.repeated != 0 && node->kind == Wanted::Kind::kScalar;
   node->plain_text =
       node->kind == Wanted::Kind::kScalar && !node->repeated && spec.type_code == code::kString;
+  node->packed = node->kind == Wanted::Kind::kArray && type->layout == Layout::kPacked;
   if (node->kind == Wanted::Kind::kScalar && !node->repeated && type->layout == Layout::kFixed &&
       type->item_size == node->item_size) {
     node->plain_size = node->item_size;

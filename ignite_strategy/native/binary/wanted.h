@@ -42,6 +42,7 @@ struct Wanted {
   // A number that lies in the row as it is: type code, then so many bytes. 0 for everything else.
   std::size_t plain_size = 0;
   bool plain_text = false;  // a string that lies in the row as it is
+  bool packed = false;      // an array of numbers that lie one after another as they are
 
   // An element_spec does not tell an object with arrays from a collection of objects, or from a map: if it
   // may be either of them, how the same columns are then found.

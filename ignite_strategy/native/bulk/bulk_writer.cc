@@ -289,13 +289,9 @@ void BulkWriter::State::Work(Lease lease, const Endpoint& endpoint, std::size_t 
     }
     Serve(*lease, group, sent);
   } catch (const Error& failure) {
-    bool others;
-    {
-      const std::lock_guard<std::mutex> lock(mutex);
-      others = groups[group].workers > 1;
-    }
-    // A further connection that could not be had is no failure while others do its work.
-    if (connected || !others) {
+    // A further connection that could not be had is no failure: each group has one that is open from the
+    // start, and does the work or fails itself.
+    if (connected) {
       const bool named = failure.message().find(doing) != std::string::npos;
       Fail(Error(failure.code(), failure.message() + (named ? "" : " while " + doing),
                  failure.server_status()));

@@ -112,7 +112,7 @@ SqlQuery ToSql(const PythonSql& sql) {
 nb::bytes MakeConfig(const std::string& cache, const PythonEndpoints& endpoints,
                      const std::vector<PythonColumn>& columns, bool local, bool env,
                      const std::optional<Partitions>& partitions, bool intersect, std::int32_t page_size,
-                     double bytes_per_row, std::int64_t batch_size, bool drop_remainder,
+                     double bytes_per_row, std::int64_t batch_size, bool drop_remainder, bool grouped,
                      std::int32_t parallel_reads, bool deterministic, const nb::bytes& owners,
                      double connect_timeout, double request_timeout,
                      const std::optional<std::tuple<std::uint8_t, std::int32_t, bool>>& value_type,
@@ -128,6 +128,7 @@ nb::bytes MakeConfig(const std::string& cache, const PythonEndpoints& endpoints,
   config.bytes_per_row = bytes_per_row;
   config.batch_size = batch_size;
   config.drop_remainder = drop_remainder;
+  config.grouped = grouped;
   config.parallel_reads = parallel_reads;
   config.deterministic = deterministic;
   config.owners.assign(owners.c_str(), owners.size());
@@ -429,7 +430,7 @@ void BindScan(nb::module_& module) {
              nb::kw_only(), nb::arg("local") = false, nb::arg("env") = true,
              nb::arg("partitions") = nb::none(), nb::arg("intersect") = false, nb::arg("page_size") = 0,
              nb::arg("bytes_per_row") = 0.0, nb::arg("batch_size") = 0, nb::arg("drop_remainder") = false,
-             nb::arg("parallel_reads") = 1, nb::arg("deterministic") = true,
+             nb::arg("grouped") = false, nb::arg("parallel_reads") = 1, nb::arg("deterministic") = true,
              nb::arg("owners") = nb::bytes(""), nb::arg("connect_timeout") = 5.0,
              nb::arg("request_timeout") = 30.0, nb::arg("value_type") = nb::none(),
              nb::arg("security") = nb::bytes("", 0), nb::arg("sql") = nb::none(),

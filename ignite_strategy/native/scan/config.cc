@@ -70,6 +70,7 @@ ScanConfig ParseBody(Reader& reader) {
   config.bytes_per_row = reader.Get<double>();
   config.batch_size = reader.Get<std::int64_t>();
   config.drop_remainder = reader.GetBool();
+  config.grouped = reader.GetBool();
   config.parallel_reads = reader.Get<std::int32_t>();
   config.deterministic = reader.GetBool();
   config.owners = GetText(reader);
@@ -141,7 +142,12 @@ std::string ScanConfig::Serialize() const {
     writer.Put<std::int32_t>(static_cast<std::int32_t>(partitions->size()));
     for (const std::int32_t partition : *partitions) writer.Put(partition);
   }
-  writer.PutBool(intersect).Put(page_size).Put(bytes_per_row).Put(batch_size).PutBool(drop_remainder);
+  writer.PutBool(intersect)
+      .Put(page_size)
+      .Put(bytes_per_row)
+      .Put(batch_size)
+      .PutBool(drop_remainder)
+      .PutBool(grouped);
   writer.Put(parallel_reads).PutBool(deterministic);
   PutText(writer, owners);
   writer.Put<std::int64_t>(timeouts.connect.count()).Put<std::int64_t>(timeouts.request.count());

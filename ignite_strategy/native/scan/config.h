@@ -37,6 +37,7 @@ struct ScanConfig {
   double bytes_per_row = 0;     // sampled; 0 = not known
   std::int64_t batch_size = 0;  // rows of one batch; 0 = a batch is a page or part of one
   bool drop_remainder = false;
+  bool grouped = false;             // several batches at once: columns of shape [batches, batch_size, ...]
   std::int32_t parallel_reads = 1;  // connections that read at the same time
   bool deterministic = true;        // pages of several connections come in an order of their own
   std::string owners;               // who owned the partitions when this was made: see losses.h; may be empty

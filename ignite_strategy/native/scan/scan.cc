@@ -13,6 +13,10 @@ namespace {
 
 // Rows that a batch of unknown size takes memory for at first.
 constexpr std::size_t kFirstRows = 16384;
+// What batches that are handed over together have at the most: a hand-over costs as much as some hundred
+// rows.
+constexpr double kGroupBytes = 512 << 10;
+constexpr std::int64_t kGroupBatches = 64;
 
 }  // namespace
 
@@ -36,9 +40,12 @@ struct Scan::Decoding {
   std::int32_t rows_left = 0;
 
   std::optional<BatchBuilder> builder;
+  std::int64_t batch_rows = 0;  // when that many are in it, it is handed over
   std::vector<std::shared_ptr<const Page>> batch_pages;
+  std::vector<std::shared_ptr<const Arena>> texts;  // of rows that the last batch left over
   std::vector<Count> counts;
-  std::size_t last_cut = 0;  // rows of a batch that ended where an array's length changed
+  std::optional<Count> rest;  // of the rows that the last batch left over
+  std::size_t last_cut = 0;   // rows of a batch that ended where an array's length changed
 };
 
 Scan::Scan(ScanConfig config)
@@ -64,6 +71,10 @@ Scan::State Scan::Prepare(Millis limit, const std::function<void()>& check) {
   }
   if (error_) throw *error_;
   if (ready_) return State::kReady;
+  if (error_behind_) {
+    error_ = Delivered(*std::exchange(error_behind_, std::nullopt));
+    throw *error_;
+  }
   if (ended_) return State::kEnd;
   const auto deadline = Clock::now() + limit;
   // What `check` throws ends this wait, not the pass.
@@ -77,8 +88,14 @@ Scan::State Scan::Prepare(Millis limit, const std::function<void()>& check) {
     return Fill(deadline, noted);
   } catch (const Error& error) {
     if (interrupted) throw;
-    error_ = Delivered(error);
     pages_->Cancel();
+    if (WholeBatches() > 0) {
+      // Batches before the one that cannot be read are as good as they would have been one by one.
+      error_behind_ = error;
+      ready_ = true;
+      return State::kReady;
+    }
+    error_ = Delivered(error);
     throw *error_;
   }
 }
@@ -118,6 +135,7 @@ void Scan::OpenPage(std::shared_ptr<const Page> page) {
   at.rows_left = at.page->rows;
   at.page->report->bytes += static_cast<std::int64_t>(at.page->frame.size());
   at.counts.push_back({at.page->report, 0, at.page->last && at.page->rows == 0});
+  if (at.builder) SetBatchRows();
 }
 
 // True if the batch is complete.
@@ -145,13 +163,15 @@ bool Scan::DecodeRows() {
     }
     at.rows = next;
     if (--at.rows_left == 0) at.counts.back().done = at.page->last;
-    if (wanted && static_cast<std::int64_t>(at.builder->rows()) == config_.batch_size) {
+    if (wanted && static_cast<std::int64_t>(at.builder->rows()) == at.batch_rows) {
       if (at.rows_left == 0) ClosePage();
       return true;
     }
   }
   ClosePage();
-  return config_.batch_size == 0 && at.builder && at.builder->rows() > 0;
+  // Whole batches do not wait for another page.
+  if (config_.batch_size != 0) return WholeBatches() > 0;
+  return at.builder && at.builder->rows() > 0;
 }
 
 void Scan::ClosePage() {
@@ -167,11 +187,27 @@ void Scan::ClosePage() {
 void Scan::StartBatch() {
   Decoding& at = *decoding_;
   auto rows = static_cast<std::size_t>(at.rows_left);
-  if (config_.batch_size > 0) rows = std::min(static_cast<std::size_t>(config_.batch_size), kFirstRows);
+  SetBatchRows();
+  if (config_.batch_size > 0) rows = std::min(static_cast<std::size_t>(at.batch_rows), kFirstRows);
   // Where lengths change often, a page's worth of memory per batch would be wasted.
   if (at.last_cut > 0) rows = std::min(rows, 4 * at.last_cut);
   at.last_cut = 0;
-  at.builder.emplace(config_.columns, rows, at.page->frame.size());
+  at.builder.emplace(config_.columns, rows, at.page->frame.size(),
+                     config_.grouped ? static_cast<std::size_t>(config_.batch_size) : 0);
+}
+
+void Scan::SetBatchRows() {
+  Decoding& at = *decoding_;
+  at.batch_rows = config_.batch_size;
+  if (!config_.grouped || at.page->rows == 0) return;
+  const double row_bytes = static_cast<double>(at.page->frame.size()) / at.page->rows;
+  const double batches = kGroupBytes / row_bytes / static_cast<double>(config_.batch_size);
+  at.batch_rows *= std::clamp<std::int64_t>(static_cast<std::int64_t>(batches), 1, kGroupBatches);
+}
+
+std::int64_t Scan::WholeBatches() const {
+  if (!config_.grouped || !decoding_->builder) return 0;
+  return static_cast<std::int64_t>(decoding_->builder->rows()) / config_.batch_size;
 }
 
 Batch Scan::Take() {
@@ -180,19 +216,40 @@ Batch Scan::Take() {
   ready_ = false;
   Batch batch;
   batch.rows = static_cast<std::int64_t>(at.builder->rows());
+  std::optional<BatchBuilder> rest;
+  if (const std::int64_t whole = WholeBatches() * config_.batch_size; whole > 0 && whole < batch.rows) {
+    rest.emplace(at.builder->SplitOff(static_cast<std::size_t>(whole)));
+    batch.rows = whole;
+  }
   batch.columns = at.builder->Finish();
   batch.pages = std::move(at.batch_pages);
-  batch.texts = at.decoder.TakeTexts();
+  batch.texts = std::exchange(at.texts, {});
+  batch.texts.push_back(std::make_shared<const Arena>(at.decoder.TakeTexts()));
   at.batch_pages.clear();
   at.builder.reset();
   rows_delivered_ += batch.rows;
+  if (rest) KeepRest(std::move(*rest), batch);
   for (const Count& count : at.counts) {
     count.report->rows += count.rows;
     if (count.done) count.report->state = PartitionReport::kDone;
   }
   at.counts.clear();
+  if (at.rest) at.counts.push_back(*std::exchange(at.rest, std::nullopt));
   if (at.page) at.counts.push_back({at.page->report, 0, false});
   return batch;
+}
+
+// The rows that do not fill a batch begin the next one. All of them are of the last page: without it there
+// was no whole batch yet.
+void Scan::KeepRest(BatchBuilder rest, const Batch& batch) {
+  Decoding& at = *decoding_;
+  const auto rows = static_cast<std::int64_t>(rest.rows());
+  at.builder.emplace(std::move(rest));
+  at.batch_pages.push_back(batch.pages.back());
+  at.texts.push_back(batch.texts.back());
+  Count& last = at.counts.back();
+  last.rows -= rows;
+  at.rest = Count{last.report, rows, std::exchange(last.done, false)};
 }
 
 // Says how far the pass had come, as far as its consumer can know.

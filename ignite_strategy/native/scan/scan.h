@@ -25,8 +25,8 @@ namespace ignite_strategy {
 struct Batch {
   std::int64_t rows = 0;
   std::vector<Column> columns;
-  std::vector<std::shared_ptr<const Page>> pages;  // own the bytes of string columns
-  Arena texts;                                     // and this those that are in no page
+  std::vector<std::shared_ptr<const Page>> pages;   // own the bytes of string columns
+  std::vector<std::shared_ptr<const Arena>> texts;  // and these those that are in no page
 };
 
 // Used by one consumer at a time. Destroying it ends the I/O thread in the background: cursor closed,
@@ -63,6 +63,11 @@ class Scan {
   void OpenPage(std::shared_ptr<const Page> page);
   void ClosePage();
   void StartBatch();
+  // How many rows are handed over together, from the bytes of this page's.
+  void SetBatchRows();
+  // Those of a group that are complete.
+  std::int64_t WholeBatches() const;
+  void KeepRest(BatchBuilder rest, const Batch& batch);
   Error Delivered(const Error& error) const;
 
   const ScanConfig config_;
@@ -70,6 +75,7 @@ class Scan {
   std::shared_ptr<Pages> pages_;  // shared with the thread
   std::unique_ptr<Decoding> decoding_;
   std::optional<Error> error_;
+  std::optional<Error> error_behind_;  // of a row after the batch that is ready
   bool ready_ = false;
   bool ended_ = false;
   std::int64_t rows_delivered_ = 0;

@@ -1,5 +1,5 @@
-// The dataset ops on TensorFlow's C interface: open, wait, next, close. A GeneratorDataset drives them, so
-// that one binary serves every TensorFlow 2.
+// The dataset ops on TensorFlow's C interface: open, wait, next (or both in one), close. A GeneratorDataset
+// drives them, so that one binary serves every TensorFlow 2.
 //
 // No kernel waits longer than kLongestWait: a blocked C-API kernel cannot be cancelled, but a function that
 // loops over short ones ends as soon as its iterator is dropped.
@@ -94,9 +94,7 @@ void SetColumn(TF_OpKernelContext* context, int index, Column& column) {
   SetOutput(context, index, column.dtype, column.shape, std::move(column.data));
 }
 
-void Next(TF_OpKernelContext* context) {
-  const std::shared_ptr<Pass> pass = FindPass(Int64Input(context, 0));
-  Batch batch = pass->Take();
+void SetBatch(TF_OpKernelContext* context, Batch batch) {
   int outputs = 0;
   for (const Column& column : batch.columns) {
     outputs += 1 + (column.splits.empty() ? 0 : 1) + (column.masked ? 1 : 0);
@@ -111,6 +109,17 @@ void Next(TF_OpKernelContext* context) {
     if (!column.splits.empty()) SetOutput(context, index++, column.splits);
     if (column.masked) SetOutput(context, index++, DType::kBool, column.mask_shape, std::move(column.mask));
   }
+}
+
+void Next(TF_OpKernelContext* context) { SetBatch(context, FindPass(Int64Input(context, 0))->Take()); }
+
+// Waits and takes in one: no rows yet = a batch without rows. Whoever cuts the batches into rows, or groups
+// into batches, makes nothing of it and asks again.
+void NextOrNothing(TF_OpKernelContext* context) {
+  const std::shared_ptr<Pass> pass = FindPass(Int64Input(context, 0));
+  const Scan::State state = pass->Prepare(kLongestWait);
+  if (state == Scan::State::kEnd) return Fail(context, Code::kOutOfRange, "end of the pass");
+  SetBatch(context, state == Scan::State::kReady ? pass->Take() : pass->Nothing());
 }
 
 void Close(TF_OpKernelContext* context) {
@@ -139,6 +148,11 @@ const std::vector<OpDefinition>& Ops() {
        {"pass: int64"},
        {"columns: Tcolumns"},
        Compute<Next>},
+      {"IgniteStrategyNextOrNothing",
+       {"Tcolumns: list(type) >= 1"},
+       {"pass: int64"},
+       {"columns: Tcolumns"},
+       Compute<NextOrNothing>},
       {"IgniteStrategyClose", {}, {"pass: int64"}, {"closed: int64"}, Compute<Close>},
   };
   return *ops;

@@ -55,6 +55,15 @@ Batch Pass::Take() {
   return scan_.Take();
 }
 
+Batch Pass::Nothing() const {
+  const ScanConfig& config = scan_.config();
+  Batch batch;
+  batch.columns =
+      BatchBuilder(config.columns, 0, 0, config.grouped ? static_cast<std::size_t>(config.batch_size) : 0)
+          .Finish();
+  return batch;
+}
+
 std::int64_t AddPass(std::shared_ptr<Pass> pass) {
   Table& table = Passes();
   const std::lock_guard<std::mutex> lock(table.mutex);

@@ -20,6 +20,8 @@ class Pass {
   // Python cannot act on it before the kernel returns.
   Scan::State Prepare(Millis limit);
   Batch Take();
+  // A batch of no rows, in the place of one that is not there yet.
+  Batch Nothing() const;
 
  private:
   std::mutex mutex_;

@@ -88,15 +88,10 @@ void Reader::Seek(std::size_t offset) {
   at_ = begin_ + offset;
 }
 
-std::size_t Reader::Count(std::size_t min_item_size) {
-  const std::size_t where = offset();
-  const auto count = Get<std::int32_t>();
-  if (count < 0 || (min_item_size > 0 && static_cast<std::size_t>(count) > left() / min_item_size)) {
-    throw Error(Code::kDataLoss, "the message claims " + std::to_string(count) + " items at offset " +
-                                     std::to_string(where) + ", with " + std::to_string(left()) +
-                                     " bytes left");
-  }
-  return static_cast<std::size_t>(count);
+void Reader::BadCount(std::int32_t count) const {
+  throw Error(Code::kDataLoss, "the message claims " + std::to_string(count) + " items at offset " +
+                                   std::to_string(offset() - sizeof count) + ", with " +
+                                   std::to_string(left()) + " bytes left");
 }
 
 std::optional<std::string> Reader::TypedString() {

@@ -51,7 +51,12 @@ class Reader {
   }
   // An int32 count that must be >= 0 and whose items, of at least `min_item_size` bytes each, fit what is
   // left.
-  std::size_t Count(std::size_t min_item_size);
+  std::size_t Count(std::size_t min_item_size) {
+    const auto count = Get<std::int32_t>();
+    // The product fits: sizes of items are small constants.
+    if (count < 0 || static_cast<std::uint64_t>(count) * min_item_size > left()) BadCount(count);
+    return static_cast<std::size_t>(count);
+  }
   // A typed string: code 9, length, UTF-8; nothing for a typed null.
   std::optional<std::string> TypedString();
   // A typed UUID (code 10); nothing for a typed null.
@@ -68,6 +73,7 @@ class Reader {
     if (size > left()) Short(size);
   }
   [[noreturn]] void Short(std::size_t size) const;
+  [[noreturn]] void BadCount(std::int32_t count) const;
 
   const std::uint8_t* begin_;
   const std::uint8_t* at_;
