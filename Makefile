@@ -8,7 +8,7 @@ NEWEST := $(CURDIR)/.venv-newest
 PY := $(VENV)/bin/python
 PYTHON ?= $(shell sh .ci/prerequisites python)
 SOURCES := $(shell find ignite_strategy/native cluster -type f) CMakeLists.txt pyproject.toml
-CPP := $(shell find ignite_strategy/native -name '*.cc' -o -name '*.h')
+CPP := $(shell find ignite_strategy/native tests -name '*.cc' -o -name '*.h')
 PYTEST := $(PY) -m pytest
 
 export IGNITE_STRATEGY_CACHE := $(CACHE)
@@ -18,7 +18,7 @@ export IGNITE_STRATEGY_NEWEST_PYTHON := $(NEWEST)/bin/python
 # The build tools come from the environment, not from whatever this machine has.
 export PATH := $(VENV)/bin:$(PATH)
 
-.PHONY: help setup build newest demo test test-fast test-matrix bench fuzz check format wheel clean prerequisites
+.PHONY: help setup build newest demo test test-fast test-matrix bench fuzz fuzz-seeds check format wheel clean prerequisites
 .DELETE_ON_ERROR:
 
 help: ## This list
@@ -83,8 +83,13 @@ bench: build ## Measure ours and its peers on real nodes: ONLY=small-rows,mb (ON
 	@$(PY) -m tests.benchmarks $(if $(ONLY),--only '$(ONLY)') $(if $(PAIRS),--pairs $(PAIRS)) \
 	  $(if $(ROWS),--rows $(ROWS)) $(if $(BLOBS),--blobs $(BLOBS)) $(BENCH)
 
-fuzz: build ## Damaged and random server answers, with the sanitizers in the native code (minutes)
-	@PYTHON=$(PY) .ci/sanitize tests/fuzz tests/wire
+fuzz-seeds: build ## Record what real nodes send, for make fuzz, in build/fuzz/seeds
+	@$(PY) -m tests.fuzz.record build/fuzz/seeds
+
+fuzz: build ## Damaged pages, objects and answers, with the sanitizers in the native code: INPUTS=10000000 SEED=1
+	@test -d build/fuzz/seeds || $(MAKE) -s fuzz-seeds
+	@PYTHON=$(PY) .ci/fuzz build/fuzz/seeds $(or $(INPUTS),10000000) $(SEED)
+	@PYTHON=$(PY) .ci/sanitize tests/fuzz/test_wire_damage.py tests/fuzz/test_row_damage.py tests/wire
 
 check: $(VENV)/.built ## Formatting, lint and types
 	@$(PY) -m ruff check .

@@ -5,12 +5,12 @@
 #include <string_view>
 
 #include "native/binary/types.h"
+#include "native/wire/partition.h"
 
 namespace ignite_strategy {
 namespace {
 
 constexpr std::size_t kObjectHashOffset = 8;
-constexpr std::int32_t kMaxPartitions = 1 << 20;
 
 std::int32_t Fold(std::uint64_t value) { return static_cast<std::int32_t>(value ^ (value >> 32)); }
 
@@ -39,10 +39,7 @@ std::optional<PartitionMap> ParsePartitionMap(Reader& reader, std::int32_t cache
       const std::optional<Uuid> node = reader.TypedUuid();
       std::vector<std::int32_t> partitions(reader.Count(4));
       for (std::int32_t& partition : partitions) {
-        partition = reader.Get<std::int32_t>();
-        if (partition < 0 || partition >= kMaxPartitions) {
-          throw Error(Code::kDataLoss, "an impossible partition number " + std::to_string(partition));
-        }
+        partition = GetPartition(reader);
         map.partitions = std::max(map.partitions, partition + 1);
       }
       if (node) map.primaries[*node] = std::move(partitions);

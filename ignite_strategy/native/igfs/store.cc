@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "native/wire/partition.h"
+
 namespace ignite_strategy {
 namespace igfs {
 namespace {
@@ -24,7 +26,6 @@ constexpr std::int32_t kPartitioned = 2, kTransactional = 0, kAtomic = 1, kFullS
 constexpr std::uint8_t kInTransaction = 2;
 constexpr std::int32_t kScanPageRows = 1024;
 constexpr std::uint64_t kBlocksPerRemoval = 256;
-constexpr std::int32_t kMaxPartitions = 65000;  // Ignite's own limit
 
 Writer Prefix(std::int32_t cache) {
   Writer writer;
@@ -139,12 +140,12 @@ std::int32_t Store::Partitions(Connection& connection, const Wait& wait) {
     for (std::size_t nodes = reader.Count(5); nodes > 0; --nodes) {
       reader.TypedUuid();
       for (std::size_t n = reader.Count(4); n > 0; --n)
-        partitions = std::max(partitions, reader.Get<std::int32_t>() + 1);
+        partitions = std::max(partitions, GetPartition(reader) + 1);
     }
   }
   // None: no such cache, or one whose partitions the server does not tell (REPLICATED). Then all of it is
   // scanned.
-  return partitions > kMaxPartitions ? 0 : partitions;
+  return partitions;
 }
 
 void Store::Scan(Id parent, const std::function<bool(Key&&, Record&&)>& found, const Wait& wait) {

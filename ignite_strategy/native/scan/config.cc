@@ -47,6 +47,10 @@ ColumnSpec GetColumn(Reader& reader) {
   if (FindType(column.type_code) == nullptr) {
     throw Error(Code::kInvalidArgument, "unknown type code " + std::to_string(column.type_code));
   }
+  if (column.layout > ArrayLayout::kPadded || column.nulls > NullPolicy::kDrop || column.length < -1 ||
+      (column.item_mask && !column.is_array())) {
+    throw Error(Code::kInvalidArgument, "column " + column.Name() + " contradicts itself");
+  }
   return column;
 }
 

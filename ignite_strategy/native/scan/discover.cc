@@ -7,6 +7,7 @@
 #include "native/scan/cursor.h"
 #include "native/scan/fetcher.h"
 #include "native/scan/losses.h"
+#include "native/wire/partition.h"
 #include "native/wire/pool.h"
 
 namespace ignite_strategy {
@@ -22,46 +23,6 @@ constexpr std::int32_t kCacheDoesNotExist = 1000;
 constexpr std::int32_t kSampledPartitions = 8;
 
 std::string Text(Reader& reader) { return reader.TypedString().value_or(std::string()); }
-
-void SkipTexts(Reader& reader, int count) {
-  for (int i = 0; i < count; ++i) reader.TypedString();
-}
-
-QueryEntity ParseQueryEntity(Reader& reader, const Version& version) {
-  QueryEntity entity;
-  entity.key_type = Text(reader);
-  entity.value_type = Text(reader);
-  reader.TypedString();  // table
-  entity.key_field = Text(reader);
-  entity.value_field = Text(reader);
-  const std::size_t fields = reader.Count(5);
-  for (std::size_t i = 0; i < fields; ++i) {
-    EntityField field;
-    field.name = Text(reader);
-    field.java_type = Text(reader);
-    field.is_key = reader.GetBool();
-    reader.GetBool();                           // not null
-    SkipValue(reader);                          // default value
-    if (version.AtLeast(1, 2)) reader.Skip(8);  // precision, scale
-    entity.fields.push_back(std::move(field));
-  }
-  const std::size_t aliases = reader.Count(2);
-  for (std::size_t i = 0; i < aliases; ++i) {
-    const std::string field = Text(reader);
-    entity.aliases[field] = Text(reader);
-  }
-  const std::size_t indexes = reader.Count(10);
-  for (std::size_t i = 0; i < indexes; ++i) {
-    reader.TypedString();  // name
-    reader.Skip(1 + 4);    // type, inline size
-    const std::size_t columns = reader.Count(2);
-    for (std::size_t column = 0; column < columns; ++column) {
-      reader.TypedString();
-      reader.GetBool();  // descending
-    }
-  }
-  return entity;
-}
 
 // For a message: whoever made a cache chose its name.
 std::string Readable(const std::string& name) {
@@ -153,7 +114,7 @@ std::int32_t PartitionCount(Connection& connection, const std::string& cache, co
     const std::size_t addresses = reader.Count(1);
     for (std::size_t i = 0; i < addresses; ++i) reader.TypedString();
     const std::size_t partitions = reader.Count(4);
-    for (std::size_t i = 0; i < partitions; ++i) last = std::max(last, reader.Get<std::int32_t>());
+    for (std::size_t i = 0; i < partitions; ++i) last = std::max(last, GetPartition(reader));
   }
   return last + 1;
 }
@@ -169,26 +130,6 @@ std::vector<std::int32_t> Looks(std::int32_t partitions, bool everywhere) {
 }
 
 }  // namespace
-
-std::vector<QueryEntity> ParseQueryEntities(Reader& reader, const Version& version) {
-  reader.Skip(4 + 4 + 4 + 4 + 1);  // length, atomicity, backups, mode, copy on read
-  SkipTexts(reader, 1);            // data region
-  reader.Skip(1 + 1);              // eager expiry, statistics
-  SkipTexts(reader, 1);            // group
-  reader.Skip(8 + 4 + 4);          // lock timeout, concurrent operations, query iterators
-  SkipTexts(reader, 1);            // name
-  // on-heap, loss policy, query details and parallelism, read from backup, rebalancing (batch size, prefetch,
-  // delay, mode, order, throttle, timeout), SQL escape all, inline size
-  reader.Skip(1 + 4 + 4 + 4 + 1 + 4 + 8 + 8 + 4 + 4 + 8 + 8 + 1 + 4);
-  SkipTexts(reader, 1);  // SQL schema
-  reader.Skip(4);        // write synchronization
-  const std::size_t keys = reader.Count(2);
-  for (std::size_t i = 0; i < keys; ++i) SkipTexts(reader, 2);
-  std::vector<QueryEntity> entities;
-  const std::size_t count = reader.Count(17);
-  for (std::size_t i = 0; i < count; ++i) entities.push_back(ParseQueryEntity(reader, version));
-  return entities;
-}
 
 CacheFacts Discover(const Endpoint& endpoint, const Timeouts& timeouts, const std::string& cache, bool local,
                     const std::string& type, bool everywhere, const Wait& wait) {

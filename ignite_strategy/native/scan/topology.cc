@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "native/scan/cursor.h"
+#include "native/wire/partition.h"
 
 namespace ignite_strategy {
 namespace {
@@ -15,7 +16,6 @@ constexpr std::int16_t kCacheGetConfiguration = 1055, kCacheNodePartitions = 110
                        kNodesEndpoints = 5102;
 constexpr std::int32_t kInvalidOperation = 2, kCacheDoesNotExist = 1000;
 constexpr std::int32_t kReplicatedMode = 1;
-constexpr std::int32_t kMaxPartition = 64999;  // Ignite allows 65,000 partitions
 constexpr int kAttempts = 4;
 
 using Answers = std::map<std::int64_t, Response>;
@@ -40,11 +40,7 @@ std::vector<std::string> Names(Reader& reader) {
 
 std::vector<std::int32_t> PartitionList(Reader& reader) {
   std::vector<std::int32_t> partitions(reader.Count(4));
-  for (std::int32_t& partition : partitions) {
-    partition = reader.Get<std::int32_t>();
-    if (partition < 0 || partition > kMaxPartition)
-      throw Error(Code::kDataLoss, "a partition is numbered " + std::to_string(partition));
-  }
+  for (std::int32_t& partition : partitions) partition = GetPartition(reader);
   return partitions;
 }
 

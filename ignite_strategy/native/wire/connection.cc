@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "native/wire/handshake.h"
+#include "native/wire/response.h"
 #include "native/wire/socket.h"
 
 namespace ignite_strategy {
@@ -14,10 +15,6 @@ namespace {
 
 // Memory for a frame is taken in steps as its bytes arrive: a length is only a claim.
 constexpr std::size_t kFirstStep = 4u << 20;
-
-constexpr std::int16_t kFlagError = 1;
-constexpr std::int16_t kFlagTopologyChanged = 2;
-constexpr std::int16_t kFlagNotification = 4;
 
 Code CodeOf(std::int32_t status) {
   switch (status) {
@@ -92,7 +89,6 @@ struct Connection::State {
 
   void Grow(const char* doing) {
     try {
-      if (incoming.have == 0) incoming.body.reserve(incoming.size);
       incoming.body.resize(std::min(incoming.size, std::max(kFirstStep, 2 * incoming.have)));
     } catch (const std::bad_alloc&) {
       Break(Code::kResourceExhausted,
@@ -155,41 +151,12 @@ struct Connection::State {
     waited += Clock::now() - start;
   }
 
-  // A response from a whole message; nothing for a notification, which no request of ours asks for.
-  std::optional<Response> Parse(std::vector<std::uint8_t> frame) {
-    Response response;
-    Reader reader(frame.data(), frame.size());
-    response.request_id = reader.Get<std::int64_t>();
-    bool failed;
-    if (agreement.version.AtLeast(1, 4)) {
-      const auto flags = reader.Get<std::int16_t>();
-      if (flags & kFlagNotification) return std::nullopt;
-      if (flags & kFlagTopologyChanged) {
-        response.topology_changed = true;
-        response.topology_version = reader.Get<std::int64_t>();
-        response.topology_minor = reader.Get<std::int32_t>();
-      }
-      failed = (flags & kFlagError) != 0;
-      if (failed) response.status = reader.Get<std::int32_t>();
-    } else {
-      response.status = reader.Get<std::int32_t>();
-      failed = response.status != 0;
-    }
-    if (failed) {
-      response.message = reader.TypedString().value_or("no message");
-      if (response.status == 0) response.status = 1;  // an error flag without a status is still an error
-    }
-    response.payload_offset = reader.offset();
-    response.frame = std::move(frame);
-    return response;
-  }
-
   std::optional<Response> Take(const char* doing) {
     while (Advance(kMaxFrameBytes, doing)) {
       waited = {};
       std::optional<Response> response;
       try {
-        response = Parse(TakeFrame());
+        response = ParseResponse(agreement.version, TakeFrame());
       } catch (const Error& error) {
         Break(error.code(), "a response cannot be read while " + std::string(doing) + ": " + error.message());
       }

@@ -3,11 +3,10 @@
 #include "native/wire/environment.h"
 #include "native/wire/error.h"
 #include "native/wire/json.h"
+#include "native/wire/partition.h"
 
 namespace ignite_strategy {
 namespace {
-
-constexpr std::int32_t kMaxPartition = 64999;  // Ignite allows 65,000 partitions
 
 [[noreturn]] void Fail(const std::string& text, const std::string& name, const std::string& why) {
   throw Error(Code::kInvalidArgument,
