@@ -10,8 +10,11 @@ import pytest
 
 import ignite_strategy as igs
 from ignite_strategy import _core
+from ignite_strategy.dataset.schema import discover
 from ignite_strategy.errors import ConnectionFailedError
-from tests.wire.scripted import Peer, ScriptedServer
+from ignite_strategy.settings import Endpoint
+from tests import binary
+from tests.wire.scripted import Failure, Peer, ScriptedServer
 
 _names = itertools.count()
 
@@ -67,3 +70,27 @@ class TestClosedByTheServer:
                 assert str(server.port) in str(raised.value)
                 assert server.connections <= 2
         _core.clear_pool()
+
+
+def test_partitions_are_looked_into_where_the_server_does_not_tell_how_many_there_are():
+    """Ignite 2.7 names none for a cache that was made since a node joined; one row tells the type of an array."""
+    count, telling = 1500, 1234
+    empty = [binary.i32(1) + binary.collection()]
+    asked = []
+
+    def scan(request):
+        _, _, _, _, partition, _ = struct.unpack_from("<ibbiib", request.payload)
+        asked.append(partition)
+        if partition >= count:
+            return Failure(1, f"Invalid partition number: {partition}")
+        rows = [binary.i32(2) + binary.collection(binary.text("x"))] if partition == telling else empty
+        return struct.pack("<qi", 1, 1) + rows[0] + b"\x00"
+
+    def script(peer: Peer) -> None:
+        peer.handshake()
+        peer.serve({**{op: lambda _, answer=answer: answer for op, answer in ANSWERS.items()}, 2000: scan})
+
+    with ScriptedServer(script) as server:
+        schema = discover("C", [Endpoint(server.host, server.port)])
+    assert [(column.name, column.dtype) for column in schema.columns] == [("key", "int32"), ("val", "string")]
+    assert set(asked) >= {-1, *range(count)}

@@ -16,11 +16,13 @@ namespace {
 // Of the caches that a message names.
 constexpr std::size_t kMostNames = 50, kLongestName = 80;
 
-constexpr std::int16_t kResourceClose = 0, kQuerySqlFields = 2004;
+constexpr std::int16_t kResourceClose = 0, kQueryScan = 2000, kQuerySqlFields = 2004;
 constexpr std::int16_t kCacheGetNames = 1050, kCacheGetConfiguration = 1055, kCacheNodePartitions = 1100;
 constexpr std::int32_t kCacheDoesNotExist = 1000;
 // Partitions that the sample looks into, beside the start of the whole cache.
 constexpr std::int32_t kSampledPartitions = 8;
+// Ignite's default, and its limit.
+constexpr std::int32_t kUsualPartitions = 1024, kMostPartitions = 65000;
 
 std::string Text(Reader& reader) { return reader.TypedString().value_or(std::string()); }
 
@@ -103,6 +105,43 @@ std::vector<TableColumn> Columns(Connection& connection, const std::string& cach
   return columns;
 }
 
+// Whether the cache has a partition of this number: a scan of it is possible then.
+bool HasPartition(Connection& connection, const std::string& cache, std::int32_t partition,
+                  const Wait& wait) {
+  Writer request = CachePrefix(cache);
+  request.PutNull().Put<std::int32_t>(1).Put(partition).PutBool(false);
+  const std::string doing =
+      "looking for partition " + std::to_string(partition) + " of cache '" + cache + "'";
+  Response response;
+  try {
+    response = connection.Call(kQueryScan, request, doing, wait);
+  } catch (const Error& error) {
+    const bool invalid = error.message().find("Invalid partition number") != std::string::npos;
+    if (error.server_status() == 0 || !invalid) throw;
+    return false;
+  }
+  Reader reader = response.payload();
+  const auto cursor = reader.Get<std::int64_t>();
+  const std::uint8_t more = response.frame.empty() ? 0 : response.frame.back();
+  if (more != 0) connection.Call(kResourceClose, Writer().Put(cursor), "closing a cursor", wait);
+  return true;
+}
+
+// For a server that does not tell: Ignite 2.7 names no partitions of a cache that was made since a node
+// joined.
+std::int32_t FindPartitionCount(Connection& connection, const std::string& cache, const Wait& wait) {
+  std::int32_t there = 0, beyond = kMostPartitions;  // partition 0 is always there
+  for (const std::int32_t usual : {kUsualPartitions - 1, kUsualPartitions}) {
+    (HasPartition(connection, cache, usual, wait) ? there : beyond) = usual;
+    if (beyond <= kUsualPartitions - 1) break;
+  }
+  while (beyond - there > 1) {
+    const std::int32_t middle = there + (beyond - there) / 2;
+    (HasPartition(connection, cache, middle, wait) ? there : beyond) = middle;
+  }
+  return there + 1;
+}
+
 std::int32_t PartitionCount(Connection& connection, const std::string& cache, const Wait& wait) {
   const std::string doing = "asking for the partitions of cache '" + cache + "'";
   const Response response = connection.Call(kCacheNodePartitions, CachePrefix(cache), doing, wait);
@@ -116,7 +155,7 @@ std::int32_t PartitionCount(Connection& connection, const std::string& cache, co
     const std::size_t partitions = reader.Count(4);
     for (std::size_t i = 0; i < partitions; ++i) last = std::max(last, GetPartition(reader));
   }
-  return last + 1;
+  return last < 0 ? FindPartitionCount(connection, cache, wait) : last + 1;
 }
 
 // The whole cache first, then partitions from all over the range: some, or everyone.
