@@ -35,7 +35,8 @@ def fill(cache: Cache, addresses: list[str]) -> None:
         cache.name,
         _blobs(cache.rows) if cache.kind == "megabytes" else _rows(cache),
         addresses=addresses,
-        type_name="Row",
+        # A type of its own: where several caches share one, its fields are those of all of them.
+        type_name=f"Row{cache.kind.title()}",
         timeouts=Timeouts(request=120.0),
     )
 
