@@ -9,48 +9,91 @@ from typing import Any
 import tensorflow as tf
 
 from ignite_strategy.dataset.columns import Column, Options, mask_path
-from ignite_strategy.dataset.pages import Pages
+from ignite_strategy.dataset.pages import ARGUMENTS, Layout, Pages, arguments_of, concrete
 from ignite_strategy.dataset.schema import columns_of
+from ignite_strategy.dataset.source import Source
 from ignite_strategy.errors import InvalidArgumentError
 
-__all__ = ["columns_of_spec", "from_pages", "pack"]
+__all__ = ["columns_of_spec", "dataset_of", "pack"]
 
 
-def from_pages(pages: Pages) -> tf.data.Dataset:
-    """The dataset that users see, on top of the pages."""
-    paths, specs = [part.path for part in pages.parts], [part.spec for part in pages.parts]
-    if not pages.is_cut:
-        return _Shown(pages, pack(paths, specs))
-    rows = _split(pages)
-    if not pages.layout.batched:
+def dataset_of(
+    source: Source,
+    tensors: Mapping[str, tf.Tensor],
+    columns: Sequence[Column],
+    layout: Layout,
+    bytes_per_row: float,
+) -> tf.data.Dataset:
+    """The dataset that users see.
+
+    ``GeneratorDataset`` cannot be written down as a graph, which keeps tf.data from optimizing whatever follows it: a
+    user's ``map()`` would run on one processor. Inside the function of a ``flat_map()`` it does no harm.
+    """
+    grouped = layout.is_grouped(columns, bytes_per_row)
+    kept: list[Pages] = []  # a function is gone from the runtime with the last Python reference to it
+
+    def begin(*arguments: tf.Tensor) -> tf.Tensor:
+        kept.append(Pages(arguments, columns, layout, grouped, sql=source.sql is not None))
+        return (_cut(kept[-1]) if kept[-1].is_cut else kept[-1])._variant_tensor
+
+    arguments = arguments_of(source, tensors, columns, layout, bytes_per_row)
+    function = concrete(begin, ARGUMENTS)
+    specs = [part.spec for part in kept[-1].parts]
+    if not layout.batched:
         specs = [tf.TensorSpec(spec.shape[1:], spec.dtype) for spec in specs]
-    return _Shown(rows, pack(paths, specs))
+    flat = [
+        tf.TensorSpec([], tf.variant) if part.is_ragged else spec for part, spec in zip(kept[-1].parts, specs)
+    ]
+    shown = pack([part.path for part in kept[-1].parts], specs)
+    return _Flat(tf.data.Dataset.from_tensors(arguments), function, flat, shown, kept)
 
 
-def _split(pages: Pages) -> tf.data.Dataset:
+class _Flat(tf.data.Dataset):  # type: ignore[misc]
+    """``flat_map()`` with a function that is cheap to begin, which shows its elements as ``shown``.
+
+    Structure costs nothing while it runs: ``tf.nest`` sorts as we do.
+    """
+
+    def __init__(
+        self,
+        elements: tf.data.Dataset,
+        function: Any,
+        flat: Sequence[tf.TensorSpec],
+        shown: Any,
+        kept: Any = None,
+    ) -> None:
+        self._elements, self._function, self._shown, self._kept = elements, function, shown, kept
+        super().__init__(
+            tf.raw_ops.FlatMapDataset(
+                input_dataset=elements._variant_tensor,
+                other_arguments=[],
+                f=function,
+                output_types=[spec.dtype for spec in flat],
+                output_shapes=[spec.shape for spec in flat],
+            )
+        )
+
+    @property
+    def element_spec(self) -> Any:
+        return self._shown
+
+    def _inputs(self) -> list[tf.data.Dataset]:
+        return [self._elements]
+
+
+def _cut(pages: Pages) -> tf.data.Dataset:
     """The batches of a group, or the rows of a page, one by one."""
     if all(
         column.length or not column.is_array or pages.layout.is_ragged(column) for column in pages.columns
     ):
         return pages.unbatch()
     # unbatch(), which is twice as fast, kills the process on an empty array (TensorFlow 2.15).
-    return pages.flat_map(lambda *flat: tf.data.Dataset.from_tensor_slices(flat))
+    inner = [tf.TensorSpec(spec.shape[1:], spec.dtype) for spec in pages.element_spec]
 
+    def slices(*flat: tf.Tensor) -> tf.Tensor:
+        return tf.raw_ops.TensorSliceDataset(components=flat, output_shapes=[spec.shape for spec in inner])
 
-class _Shown(tf.data.Dataset):  # type: ignore[misc]
-    """The same elements with their structure, which costs nothing while it runs: ``tf.nest`` sorts as we do."""
-
-    def __init__(self, flat: tf.data.Dataset, spec: Any) -> None:
-        self._flat = flat
-        self._spec = spec
-        super().__init__(flat._variant_tensor)
-
-    @property
-    def element_spec(self) -> Any:
-        return self._spec
-
-    def _inputs(self) -> list[tf.data.Dataset]:
-        return [self._flat]
+    return _Flat(pages, concrete(slices, pages.element_spec), inner, tuple(inner))
 
 
 def pack(paths: Sequence[tuple[str, ...]], values: Sequence[Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from ignite_strategy.dataset import elements
 from ignite_strategy.dataset.columns import Column, Options
 from ignite_strategy.dataset.count import count_rows
 from ignite_strategy.dataset.losses import owners
-from ignite_strategy.dataset.pages import Layout, Pages
+from ignite_strategy.dataset.pages import Layout
 from ignite_strategy.dataset.schema import declared_type, discover, select
 from ignite_strategy.dataset.source import Source, schema_endpoints
 from ignite_strategy.dataset.sql import columns_of_statement, names_of_statement, statement
@@ -339,8 +339,7 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
         return select(schema, columns), schema.bytes_per_row
 
     def _build(self, layout: Layout) -> tf.data.Dataset:
-        pages = Pages(self._source, self._tensors, self._columns, layout, self._bytes_per_row)
-        dataset = elements.from_pages(pages)
+        dataset = elements.dataset_of(self._source, self._tensors, self._columns, layout, self._bytes_per_row)
         options = tf.data.Options()
         # Each task reads its own partitions already: sharding them again would lose rows.
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF

@@ -13,8 +13,15 @@ from ignite_strategy.dataset import source as sources
 from ignite_strategy.dataset.columns import Column, mask_path
 from ignite_strategy.dataset.source import Source
 
-__all__ = ["Layout", "Pages", "Part"]
+__all__ = ["ARGUMENTS", "Layout", "Pages", "Part", "arguments_of", "concrete"]
 
+# What arguments_of() gives.
+ARGUMENTS = (
+    tf.TensorSpec([], tf.string),
+    tf.TensorSpec([], tf.string),
+    tf.TensorSpec([None], tf.int32),
+    tf.TensorSpec([None], tf.int32),
+)
 # Bytes of a batch that are worth a hand-over of its own; native code hands over twice as many (kGroupBytes).
 _SMALL_BATCH = 256 << 10
 
@@ -78,6 +85,30 @@ class Part:
     spec: tf.TypeSpec
 
 
+def arguments_of(
+    source: Source,
+    tensors: Mapping[str, tf.Tensor],
+    columns: Sequence[Column],
+    layout: Layout,
+    bytes_per_row: float,
+) -> tuple[tf.Tensor, ...]:
+    """What a pass is begun with: its description, and the host, port and partitions that replace what that says."""
+    config = source.config(
+        columns,
+        layout.code,
+        bytes_per_row,
+        layout.rows if layout.batched else 0,
+        layout.drop_remainder,
+        layout.is_grouped(columns, bytes_per_row),
+    )
+    return (
+        tf.constant(config, tf.string),
+        tf.cast(tensors.get("host", tf.constant("")), tf.string),
+        tf.reshape(tf.cast(tensors.get("port", tf.constant([], tf.int32)), tf.int32), [-1]),
+        tf.reshape(tf.cast(tensors.get("part", tf.constant([], tf.int32)), tf.int32), [-1]),
+    )
+
+
 class Pages(tf.data.Dataset):  # type: ignore[misc]
     """Elements are flat tuples: per column its values, and its mask if it has one.
 
@@ -90,40 +121,26 @@ class Pages(tf.data.Dataset):  # type: ignore[misc]
 
     def __init__(
         self,
-        source: Source,
-        tensors: Mapping[str, tf.Tensor],
+        arguments: Sequence[tf.Tensor],
         columns: Sequence[Column],
         layout: Layout,
-        bytes_per_row: float,
+        grouped: bool,
+        sql: bool,
     ) -> None:
         self.columns = tuple(columns)
         self.layout = layout
-        self.grouped = layout.is_grouped(columns, bytes_per_row)
+        self.grouped = grouped
         # Native code takes the columns of a statement for fields of a value; nobody else sees that.
-        self._hidden = 0 if source.sql is None else 1
+        self._hidden = int(sql)
         parts = [part for column in columns for part in self._parts(column)]
         self.parts = tuple(sorted(parts, key=lambda part: part.path))
         self._spec = tuple(self._flat(part) for part in self.parts)
-        config = source.config(
-            columns,
-            layout.code,
-            bytes_per_row,
-            layout.rows if layout.batched else 0,
-            layout.drop_remainder,
-            self.grouped,
-        )
-        arguments = [
-            tf.constant(config, tf.string),
-            tf.cast(tensors.get("host", tf.constant("")), tf.string),
-            tf.reshape(tf.cast(tensors.get("port", tf.constant([], tf.int32)), tf.int32), [-1]),
-            tf.reshape(tf.cast(tensors.get("part", tf.constant([], tf.int32)), tf.int32), [-1]),
-        ]
         # Kept: a function is gone from the runtime with the last Python reference to it.
         self._functions = _functions(self)
         init, advance, finalize = self._functions
         super().__init__(
             tf.raw_ops.GeneratorDataset(
-                init_func_other_args=arguments,
+                init_func_other_args=list(arguments),
                 next_func_other_args=[],
                 finalize_func_other_args=[],
                 init_func=init,
@@ -233,19 +250,16 @@ def _functions(pages: Pages) -> tuple[Any, Any, Any]:
         return closed
 
     handle_spec = tf.TensorSpec([], tf.int64)
-    init_specs = [
-        tf.TensorSpec([], tf.string),
-        tf.TensorSpec([], tf.string),
-        tf.TensorSpec([None], tf.int32),
-        tf.TensorSpec([None], tf.int32),
-    ]
-    return (
-        _concrete(init, init_specs),
-        _concrete(advance, [handle_spec]),
-        _concrete(finalize, [handle_spec]),
-    )
+    return concrete(init, ARGUMENTS), concrete(advance, [handle_spec]), concrete(finalize, [handle_spec])
 
 
-def _concrete(function: Any, specs: Sequence[tf.TensorSpec]) -> Any:
-    # Placement inside is the dataset's business: the ops run where the dataset runs.
-    return tf.function(function, input_signature=specs, autograph=False).get_concrete_function()
+def concrete(function: Any, specs: Sequence[tf.TensorSpec]) -> Any:
+    """``function`` for a dataset to call."""
+    # Placement inside is the dataset's business: the ops run where the dataset runs. TensorFlow takes a function with
+    # this attribute as it is; others it places and optimizes anew for every pass, 5 ms each.
+    return tf.function(
+        function,
+        input_signature=specs,
+        autograph=False,
+        experimental_attributes={"experimental_ints_on_device": True},
+    ).get_concrete_function()

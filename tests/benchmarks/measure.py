@@ -39,6 +39,23 @@ class Target:
 
 
 @dataclass(frozen=True)
+class Limit:
+    """``entry`` shall take no more memory than so many pages, whatever the number of rows.
+
+    Attributes:
+      entry: The contestant.
+      pages: Of all its connections.
+      page_bytes: Of a page that has not been asked for by rows.
+      batch_bytes: What a consumer of batches has besides: the batch at hand and those that were made with it.
+    """
+
+    entry: str
+    pages: int
+    page_bytes: float = 2 << 20
+    batch_bytes: float = 2 << 20
+
+
+@dataclass(frozen=True)
 class Work:
     """One thing to do, and who competes in it.
 
@@ -48,6 +65,7 @@ class Work:
       rows: How many.
       entries: The contestants.
       targets: What must hold.
+      limits: How much memory may be taken.
       row_bytes: Of one row on the wire, for MB/s; 0 = not of interest.
       request: What all requests share.
     """
@@ -57,6 +75,7 @@ class Work:
     rows: int
     entries: Sequence[Entry]
     targets: Sequence[Target] = ()
+    limits: Sequence[Limit] = ()
     row_bytes: float = 0.0
     request: Mapping[str, Any] = field(default_factory=dict)
 
@@ -90,6 +109,20 @@ class Result:
     def peak(self) -> int:
         """The process's memory at the most, in bytes."""
         return max(sample.peak for sample in self.samples)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The memory that a run took at the most, and how much it may."""
+
+    limit: Limit
+    taken: float
+    allowed: float
+
+    @property
+    def met(self) -> bool:
+        """Whether it is within the limit."""
+        return self.taken <= self.allowed
 
 
 @dataclass(frozen=True)
@@ -163,6 +196,17 @@ def _run(work: Work, entry: Entry, contestant: Contestant, page: int | None) -> 
     if sample.rows != expected:
         raise ContestantError(f"{sample.rows} rows instead of {expected}")
     return sample
+
+
+def taken(work: Work, results: Sequence[Result], row_bytes: float) -> list[Taken]:
+    """Which of ``work.limits`` hold."""
+    found = []
+    for limit in work.limits:
+        result = next(result for result in results if result.entry.label == limit.entry)
+        if result.samples:
+            page = limit.page_bytes if result.page is None else result.page * row_bytes
+            found.append(Taken(limit, result.growth, limit.pages * page + limit.batch_bytes))
+    return found
 
 
 def _ratios(work: Work, results: Sequence[Result]) -> list[Ratio]:

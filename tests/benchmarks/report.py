@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tests.benchmarks.measure import Ratio, Result, Work
+from tests.benchmarks.measure import Ratio, Result, Work, taken
 
 
 def show(console: Console, work: Work, results: Sequence[Result], ratios: Sequence[Ratio]) -> None:
@@ -50,6 +50,13 @@ def show(console: Console, work: Work, results: Sequence[Result], ratios: Sequen
         console.print(
             f"  {ratio.target.entry} / {ratio.target.over} = {ratio.median:.2f} "
             f"({ratio.lowest:.2f} to {ratio.highest:.2f}), target {ratio.target.ratio:g}: {verdict}",
+            highlight=False,
+        )
+    for memory in taken(work, results, work.row_bytes or _row_bytes(results)):
+        verdict = "[green]holds[/green]" if memory.met else "[red]missed[/red]"
+        console.print(
+            f"  {memory.limit.entry} took {memory.taken / 1e6:,.1f} MB in a run, at most "
+            f"{memory.allowed / 1e6:,.1f} MB ({memory.limit.pages} pages and a group of batches): {verdict}",
             highlight=False,
         )
     console.print()
@@ -95,6 +102,15 @@ def document(work: Work, results: Sequence[Result], ratios: Sequence[Ratio]) -> 
                 "holds": ratio.met,
             }
             for ratio in ratios
+        ],
+        "memory": [
+            {
+                "of": memory.limit.entry,
+                "taken_bytes": memory.taken,
+                "allowed_bytes": memory.allowed,
+                "holds": memory.met,
+            }
+            for memory in taken(work, results, work.row_bytes or _row_bytes(results))
         ],
     }
 

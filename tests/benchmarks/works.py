@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.benchmarks.measure import Entry, Target, Work
+from tests.benchmarks.measure import Entry, Limit, Target, Work
 
 PAGES = (1024, 4096, 16384)
+# Of a connection: two in its queue, one with its thread, one with the consumer.
+HELD = 4
 # In place of a number of nodes: one in another network namespace.
 ELSEWHERE = 0
 
@@ -72,6 +74,7 @@ def small_rows(rows: int, partitions: int, connections: int) -> Plan:
                 Target("ours, parallel", "TFRecord, plain", 2),
                 Target("ours, parallel", "TFRecord, parallel", 1.4),
             ],
+            [Limit(ours.label, HELD), Limit("ours, parallel", HELD * connections)],
         ),
         Cache("SMALL" if partitions == 8 else f"SMALL{partitions}", "small", rows, partitions),
     )
@@ -158,6 +161,7 @@ def megabytes(rows: int, connections: int) -> Plan:
                 Target("ours, parallel", "raw drain", 1.0),
                 Target("ours, one connection, page 1", "tensorflow-io, page 1", 10),
             ],
+            [Limit("ours, one connection", HELD), Limit("ours, parallel", HELD * connections)],
             row_bytes=1e6,
         ),
         Cache("MB", "megabytes", rows, 8),
@@ -193,6 +197,7 @@ def on_nodes(rows: int, nodes: int, connections: int) -> Plan:
         title=f"{rows:,} small rows, 8 partitions on {nodes} nodes, batches of 256",
         entries=entries,
         targets=[],
+        limits=[],
     )
     return Plan(work, plan.cache, nodes)
 

@@ -162,3 +162,14 @@ def test_large_batches_come_one_by_one(mixed, at):
         assert ours["val"]["ids"].numpy().tolist() == theirs["val"]["ids"].numpy().tolist()
     (batch,) = IgniteDataset(mixed, **at, nulls="default", batch_size=100_000)
     assert sorted(batch["key"].numpy().tolist()) == list(range(ROWS))
+
+
+def test_tf_data_optimizes_what_follows(mixed, at, capfd):
+    """It says so when it cannot; a user's map() then runs on one processor."""
+    for dataset in (
+        IgniteDataset(mixed, **at, nulls="default"),
+        IgniteDataset(mixed, **at, nulls="default", batch_size=BATCH),
+        IgniteDataset(mixed, **at, nulls="default", batch_size=100_000),
+    ):
+        assert len(list(dataset.map(lambda row: row["key"]).prefetch(2))) > 0
+    assert "will not be optimized" not in capfd.readouterr().err

@@ -77,7 +77,7 @@ SqlSample Look(Connection& connection, const Query& query, const Wait& wait, boo
   *usable = cursor.Close(kCloseLimit);
   SqlSample sample;
   Reader names(page.frame.data() + page.names_offset, page.frame.size() - page.names_offset);
-  sample.columns.resize(names.Count(1));
+  sample.columns.resize(names.Count(5));  // a type code and a length each
   for (auto& column : sample.columns) std::get<0>(column) = names.TypedString().value_or(std::string());
   Reader rows = page.Rows();
   for (std::int32_t row = 0; row < page.rows; ++row) {
