@@ -36,16 +36,13 @@ def dataset_of(
         kept.append(Pages(arguments, columns, layout, grouped, sql=source.sql is not None))
         return (_cut(kept[-1]) if kept[-1].is_cut else kept[-1])._variant_tensor
 
-    arguments = arguments_of(source, tensors, columns, layout, bytes_per_row)
+    arguments = arguments_of(source, tensors, columns, layout, bytes_per_row, grouped)
     function = concrete(begin, ARGUMENTS)
-    specs = [part.spec for part in kept[-1].parts]
-    if not layout.batched:
-        specs = [tf.TensorSpec(spec.shape[1:], spec.dtype) for spec in specs]
-    flat = [
-        tf.TensorSpec([], tf.variant) if part.is_ragged else spec for part, spec in zip(kept[-1].parts, specs)
-    ]
-    shown = pack([part.path for part in kept[-1].parts], specs)
-    return _Flat(tf.data.Dataset.from_tensors(arguments), function, flat, shown, kept)
+    pages = kept[-1]
+    flat = pages.cut_spec
+    shown = [part.spec if part.is_ragged else spec for part, spec in zip(pages.parts, flat)]
+    packed = pack([part.path for part in pages.parts], shown)
+    return _Flat(tf.data.Dataset.from_tensors(arguments), function, flat, packed, kept)
 
 
 class _Flat(tf.data.Dataset):  # type: ignore[misc]
@@ -88,12 +85,12 @@ def _cut(pages: Pages) -> tf.data.Dataset:
     ):
         return pages.unbatch()
     # unbatch(), which is twice as fast, kills the process on an empty array (TensorFlow 2.15).
-    inner = [tf.TensorSpec(spec.shape[1:], spec.dtype) for spec in pages.element_spec]
+    inner = pages.cut_spec
 
     def slices(*flat: tf.Tensor) -> tf.Tensor:
         return tf.raw_ops.TensorSliceDataset(components=flat, output_shapes=[spec.shape for spec in inner])
 
-    return _Flat(pages, concrete(slices, pages.element_spec), inner, tuple(inner))
+    return _Flat(pages, concrete(slices, pages.element_spec), inner, inner)
 
 
 def pack(paths: Sequence[tuple[str, ...]], values: Sequence[Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,6 +91,7 @@ def arguments_of(
     columns: Sequence[Column],
     layout: Layout,
     bytes_per_row: float,
+    grouped: bool,
 ) -> tuple[tf.Tensor, ...]:
     """What a pass is begun with: its description, and the host, port and partitions that replace what that says."""
     config = source.config(
@@ -99,7 +100,7 @@ def arguments_of(
         bytes_per_row,
         layout.rows if layout.batched else 0,
         layout.drop_remainder,
-        layout.is_grouped(columns, bytes_per_row),
+        grouped,
     )
     return (
         tf.constant(config, tf.string),
@@ -203,18 +204,30 @@ class Pages(tf.data.Dataset):  # type: ignore[misc]
         """The flat tuple's spec."""
         return self._spec
 
+    @property
+    def cut_spec(self) -> tuple[tf.TensorSpec, ...]:
+        """That of what an element is cut into, or of itself."""
+        if not self.is_cut:
+            return self._spec
+        return tuple(tf.TensorSpec(spec.shape[1:], spec.dtype) for spec in self._spec)
+
     def _inputs(self) -> list[tf.data.Dataset]:
         return []
 
 
+def _tensors(pages: Pages) -> Iterator[tuple[tuple[tuple[str, ...], str], tf.DType]]:
+    """What the native code gives, column by column, and its dtypes."""
+    for column in pages.columns:
+        yield (column.path, "values"), tf.as_dtype(column.dtype)
+        if pages.layout.is_ragged(column):
+            yield (column.path, "splits"), tf.int64
+        if column.masked:
+            yield (column.path, "mask"), tf.bool
+
+
 def _functions(pages: Pages) -> tuple[Any, Any, Any]:
     ops = library.ops()
-    # Native code gives tensors column by column: values, the row splits of a ragged one, a mask.
-    dtypes: list[tf.DType] = []
-    for column in pages.columns:
-        dtypes.append(tf.as_dtype(column.dtype))
-        dtypes.extend([tf.int64] * pages.layout.is_ragged(column))
-        dtypes.extend([tf.bool] * column.masked)
+    names, dtypes = zip(*_tensors(pages))
 
     def init(config: tf.Tensor, host: tf.Tensor, port: tf.Tensor, partitions: tf.Tensor) -> tf.Tensor:
         handle = ops.ignite_strategy_open(config=config, host=host, port=port, partitions=partitions)
@@ -229,20 +242,21 @@ def _functions(pages: Pages) -> tuple[Any, Any, Any]:
     def advance(handle: tf.Tensor) -> list[tf.Tensor]:
         # A kernel that blocks cannot be cancelled, what runs between two kernels can: so waits are short ones.
         if pages.is_cut:
-            tensors = iter(ops.ignite_strategy_next_or_nothing(handle, Tcolumns=dtypes))
+            tensors = ops.ignite_strategy_next_or_nothing(handle, Tcolumns=dtypes)
         else:
             # To TensorFlow such a loop is work at the begin of each pass: 15 ms.
             ready = tf.while_loop(tf.logical_not, lambda _: (wait(handle),), (wait(handle),))
             with tf.control_dependencies(tf.nest.flatten(ready)):
-                tensors = iter(ops.ignite_strategy_next(handle, Tcolumns=dtypes))
-        found = {}
-        for column in pages.columns:
-            values = next(tensors)
-            splits = next(tensors) if pages.layout.is_ragged(column) else None
-            found[column.path, False] = values, splits
-            if column.masked:
-                found[column.path, True] = next(tensors), splits
-        return [pages.component(part, *found[part.column.path, part.is_mask]) for part in pages.parts]
+                tensors = ops.ignite_strategy_next(handle, Tcolumns=dtypes)
+        found = dict(zip(names, tensors))
+        return [
+            pages.component(
+                part,
+                found[part.column.path, "mask" if part.is_mask else "values"],
+                found.get((part.column.path, "splits")),
+            )
+            for part in pages.parts
+        ]
 
     def finalize(handle: tf.Tensor) -> tf.Tensor:
         closed = ops.ignite_strategy_close(handle)

@@ -84,9 +84,8 @@ def run_config(
         )
     model_dir = os.fspath(model_dir)
     is_local = "://" not in model_dir
-    if (
-        is_local
-    ):  # before anything is started; what is on the cluster can be reached once the resolver is open
+    # One on this host before anything is started; what is on the cluster can be reached once the resolver is open.
+    if is_local:
         guards.check_directory(model_dir)
     resolver.start(kind)
     if is_local:

@@ -116,7 +116,7 @@ class BatchBuilder {
   // False if an array has another length than the rows so far, in a column that ends them there.
   bool Fits(const std::vector<Slot>& row) const {
     return rows_ == 0 || ((uniform_.empty() || AreAsLong(uniform_, row)) &&
-                          (rows_ != next_batch_ || batch_ == 0 || AreAsLong(dense_, row)));
+                          (rows_ != next_batch_ || AreAsLong(dense_, row)));
   }
   // Returns the index of the first column whose array length is an error, or -1 and the row is in.
   int Append(const std::vector<Slot>& row);
@@ -148,7 +148,7 @@ class BatchBuilder {
   std::size_t first_rows_;
   std::size_t first_bytes_;
   std::size_t batch_;
-  std::size_t next_batch_;  // the row that the batch after this one begins with
+  std::size_t next_batch_;  // the row that the batch after this one begins with; 0 without batches
   std::size_t rows_ = 0;
 };
 

@@ -183,11 +183,7 @@ void RowDecoder::LocateValue(Reader& reader, const Wanted& node, std::vector<Slo
   }
   if (node.packed && type_code == node.type_code) {
     reader.Skip(1);
-    Slot& slot = slots[static_cast<std::size_t>(node.column)];
-    slot.count = reader.Count(node.item_size);
-    slot.data = reader.Bytes(slot.count * node.item_size);
-    slot.mask = nullptr;
-    return;
+    return LocatePacked(reader, node, slots);
   }
   if (node.kind == Wanted::Kind::kObject) {
     if (type_code == code::kObject) return LocateObject(ObjectView::Read(reader), node, slots);

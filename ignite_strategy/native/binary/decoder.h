@@ -91,6 +91,13 @@ class RowDecoder {
   const Wanted::Positions& Resolve(const ObjectView& object, Wanted& node);
 
   void LocateScalar(Reader& reader, std::uint8_t type_code, const Wanted& node, std::vector<Slot>& slots);
+  // Items that lie one after another as they are, after the type code.
+  static void LocatePacked(Reader& reader, const Wanted& node, std::vector<Slot>& slots) {
+    Slot& slot = slots[static_cast<std::size_t>(node.column)];
+    slot.count = reader.Count(node.item_size);
+    slot.data = reader.Bytes(slot.count * node.item_size);
+    slot.mask = nullptr;
+  }
   void LocateArray(Reader& reader, std::uint8_t type_code, const Wanted& node, std::vector<Slot>& slots);
   void LocateItems(Reader& reader, std::size_t count, const Wanted& node, std::vector<Slot>& slots);
   void LocateElement(Reader& reader, const Wanted& node, std::vector<Slot>& slots);

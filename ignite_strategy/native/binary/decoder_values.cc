@@ -85,13 +85,7 @@ void RowDecoder::LocateArray(Reader& reader, std::uint8_t type_code, const Wante
   }
   if (!takes) Contradiction(type_code, node);
   reader.Skip(1);
-  if (type->layout == Layout::kPacked) {
-    Slot& slot = slots[static_cast<std::size_t>(node.column)];
-    slot.count = reader.Count(node.item_size);
-    slot.data = reader.Bytes(slot.count * node.item_size);
-    slot.mask = nullptr;
-    return;
-  }
+  if (type->layout == Layout::kPacked) return LocatePacked(reader, node, slots);
   if (type->layout == Layout::kObjectArray || type->layout == Layout::kEnumArray) ReadTypeId(reader);
   const std::size_t count = reader.Count(1);
   if (type->layout == Layout::kCollection) reader.Skip(1);

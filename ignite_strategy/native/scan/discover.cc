@@ -21,8 +21,7 @@ constexpr std::int16_t kCacheGetNames = 1050, kCacheGetConfiguration = 1055, kCa
 constexpr std::int32_t kCacheDoesNotExist = 1000;
 // Partitions that the sample looks into, beside the start of the whole cache.
 constexpr std::int32_t kSampledPartitions = 8;
-// Ignite's default, and its limit.
-constexpr std::int32_t kUsualPartitions = 1024, kMostPartitions = 65000;
+constexpr std::int32_t kUsualPartitions = 1024;  // Ignite's default
 
 std::string Text(Reader& reader) { return reader.TypedString().value_or(std::string()); }
 
@@ -130,7 +129,7 @@ bool HasPartition(Connection& connection, const std::string& cache, std::int32_t
 // For a server that does not tell: Ignite 2.7 names no partitions of a cache that was made since a node
 // joined.
 std::int32_t FindPartitionCount(Connection& connection, const std::string& cache, const Wait& wait) {
-  std::int32_t there = 0, beyond = kMostPartitions;  // partition 0 is always there
+  std::int32_t there = 0, beyond = kMaxPartition + 1;  // partition 0 is always there
   for (const std::int32_t usual : {kUsualPartitions - 1, kUsualPartitions}) {
     (HasPartition(connection, cache, usual, wait) ? there : beyond) = usual;
     if (beyond <= kUsualPartitions - 1) break;

@@ -44,8 +44,7 @@ struct Scan::Decoding {
   std::vector<std::shared_ptr<const Page>> batch_pages;
   std::vector<std::shared_ptr<const Arena>> texts;  // of rows that the last batch left over
   std::vector<Count> counts;
-  std::optional<Count> rest;  // of the rows that the last batch left over
-  std::size_t last_cut = 0;   // rows of a batch that ended where an array's length changed
+  std::size_t last_cut = 0;  // rows of a batch that ended where an array's length changed
 };
 
 Scan::Scan(ScanConfig config)
@@ -228,20 +227,21 @@ Batch Scan::Take() {
   at.batch_pages.clear();
   at.builder.reset();
   rows_delivered_ += batch.rows;
-  if (rest) KeepRest(std::move(*rest), batch);
+  std::optional<Count> left;
+  if (rest) left = KeepRest(std::move(*rest), batch);
   for (const Count& count : at.counts) {
     count.report->rows += count.rows;
     if (count.done) count.report->state = PartitionReport::kDone;
   }
   at.counts.clear();
-  if (at.rest) at.counts.push_back(*std::exchange(at.rest, std::nullopt));
+  if (left) at.counts.push_back(*left);
   if (at.page) at.counts.push_back({at.page->report, 0, false});
   return batch;
 }
 
 // The rows that do not fill a batch begin the next one. All of them are of the last page: without it there
 // was no whole batch yet.
-void Scan::KeepRest(BatchBuilder rest, const Batch& batch) {
+Scan::Count Scan::KeepRest(BatchBuilder rest, const Batch& batch) {
   Decoding& at = *decoding_;
   const auto rows = static_cast<std::int64_t>(rest.rows());
   at.builder.emplace(std::move(rest));
@@ -249,7 +249,7 @@ void Scan::KeepRest(BatchBuilder rest, const Batch& batch) {
   at.texts.push_back(batch.texts.back());
   Count& last = at.counts.back();
   last.rows -= rows;
-  at.rest = Count{last.report, rows, std::exchange(last.done, false)};
+  return {last.report, rows, std::exchange(last.done, false)};
 }
 
 // Says how far the pass had come, as far as its consumer can know.

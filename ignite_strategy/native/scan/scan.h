@@ -67,7 +67,8 @@ class Scan {
   void SetBatchRows();
   // Those of a group that are complete.
   std::int64_t WholeBatches() const;
-  void KeepRest(BatchBuilder rest, const Batch& batch);
+  // Begins the next batch with what `batch` left over; returns its count.
+  Count KeepRest(BatchBuilder rest, const Batch& batch);
   Error Delivered(const Error& error) const;
 
   const ScanConfig config_;
