@@ -193,9 +193,13 @@ class LocalCluster:
                 self._claims.release()
                 raise
             try:
-                for node in self.nodes:
-                    self._spawn(node)
-                self._wait_until_formed(self.nodes)
+                # The first node of a new cluster makes the user "ignite". One that joins before that copies a list
+                # of users with nobody in it, and then lets nobody in.
+                alone = 1 if self._authentication else count
+                for first in range(0, count, alone):
+                    for node in self.nodes[first : first + alone]:
+                        self._spawn(node)
+                    self._wait_until_formed(self.nodes[: first + alone])
                 if self._authentication:
                     self._activate()
                 return
@@ -262,6 +266,7 @@ class LocalCluster:
         """Waits until each node answers and sees exactly the others."""
         deadline = time.monotonic() + self._start_timeout
         seen: set[object] = set()
+        refusal = ""
         while True:
             self._check_alive(nodes)
             if self._release.lists_nodes:
@@ -273,7 +278,8 @@ class LocalCluster:
                         )
                     except AuthenticationError:
                         raise  # waiting would not help
-                    except ConnectionFailedError:
+                    except ConnectionFailedError as error:
+                        refusal = f" The last refusal: {error}."
                         continue
                     views.append(view)
                 seen = {node.known_id for node in nodes}
@@ -282,7 +288,7 @@ class LocalCluster:
             elif self._all_told(nodes):
                 return
             if time.monotonic() > deadline:
-                raise ClusterError(self._unformed(nodes))
+                raise ClusterError(self._unformed(nodes, refusal))
             time.sleep(0.1)
 
     @staticmethod
@@ -311,12 +317,12 @@ class LocalCluster:
                     f"{node.name} did not start (exit code {code}). The end of {node.log}:\n{_tail(node.log)}"
                 )
 
-    def _unformed(self, nodes: Sequence[LocalNode]) -> str:
+    def _unformed(self, nodes: Sequence[LocalNode], refusal: str) -> str:
         late = next((node for node in nodes if not node.started()), nodes[0])
         answering = ", ".join(node.address for node in nodes if node.started()) or "none"
         return (
-            f"{len(nodes)} nodes did not form a cluster within {self._start_timeout:.0f} s (started: {answering}). "
-            f"The end of {late.log}:\n{_tail(late.log)}"
+            f"{len(nodes)} nodes did not form a cluster within {self._start_timeout:.0f} s (started: {answering})."
+            f"{refusal} The end of {late.log}:\n{_tail(late.log)}"
         )
 
 

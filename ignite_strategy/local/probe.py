@@ -16,6 +16,8 @@ _HELLO = struct.pack("<bhhhb", 1, 1, 7, 0, 2) + struct.pack("<bib", 12, 1, 1 << 
 # NODES_ENDPOINTS from an unknown topology version to the current one.
 _ENDPOINTS = struct.pack("<ihqqq", 26, 5102, 1, -1, -1)
 _TOPOLOGY_CHANGED, _ERROR = 2, 1
+# A refusal ends with its status.
+_BAD_CREDENTIALS = struct.pack("<i", 2000)
 
 
 def probe(
@@ -37,7 +39,7 @@ def probe(
 
     Raises:
       ConnectionFailedError: Nobody answers there in time.
-      AuthenticationError: Its certificate is not accepted.
+      AuthenticationError: Its certificate is not accepted, or it does not accept the user.
       DataLossError: Somebody does, but not an Ignite node of 2.9 or newer.
     """
     try:
@@ -64,7 +66,8 @@ def _ask(
     body = _HELLO + b"".join(struct.pack("<bi", 9, len(value)) + value for value in text)
     hello = _call(connection, struct.pack("<i", len(body)) + body)
     if hello[:1] == b"\x00":  # a node that still starts says "Node in recovery mode."
-        raise ConnectionFailedError(f"{host}:{port}: {_message(hello)} (thin client handshake)")
+        kind = AuthenticationError if hello.endswith(_BAD_CREDENTIALS) else ConnectionFailedError
+        raise kind(f"{host}:{port}: {_message(hello)} (thin client handshake)")
     if hello[:2] != b"\x01\x0c":
         raise DataLossError(f"{host}:{port}: no Ignite node, or one older than 2.9 (thin client handshake)")
     features = struct.unpack_from("<i", hello, 2)[0]

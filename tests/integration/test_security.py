@@ -19,9 +19,11 @@ from ignite_strategy import errors, settings
 from ignite_strategy.dataset import read
 from ignite_strategy.filesystem import FileSystem
 from ignite_strategy.local import LocalCluster, NodeTls
+from ignite_strategy.local.probe import probe
 from ignite_strategy.settings import Credentials, Security, Tls, parse_endpoint
 from ignite_strategy.topology import nodes
 from ignite_strategy.topology.caches import connect, create_cache, put_objects, sql
+from ignite_strategy.topology.clients import tls_context
 from tests.certificates import STORE_PASSWORD, Authority, Pair
 from tests.conftest import without_ours
 
@@ -311,6 +313,17 @@ class TestUsersAndClientCertificates:
         shown = f"{type(caught.value).__name__}: {caught.value}"
         assert re.search(text, shown), shown
         assert SECRET not in shown
+
+    def test_an_embedded_node_that_refuses_the_user_is_not_waited_for(self, guarded, client, authority):
+        mine = Tls(
+            cafile=authority.cafile, certfile=client.certfile, keyfile=client.keyfile, cert_password=SECRET
+        )
+        host, port = parse_endpoint(guarded.addresses[0])
+        context = tls_context(mine)
+        assert probe(host, port, context=context, user=("reader", SECRET))[0] == guarded.nodes[0].node_id
+        for user in (("reader", "wrong"), ("nobody", SECRET)):
+            with pytest.raises(errors.AuthenticationError, match="user name or password is incorrect"):
+                probe(host, port, context=context, user=user)
 
     def test_every_way_in(self, guarded, arguments):
         """Rows by query, their number, writing, several connections at a time, single partitions."""
