@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, TypedDict
 
@@ -212,6 +212,20 @@ class FileSystemStatus(TypedDict):
     size: int
     mtime: float
 
+class FileSystemUsage(TypedDict):
+    files: int
+    directories: int
+    bytes: int
+    trash_blocks: int
+    writers: int
+    stored_blocks: int
+
+class FileSystemReport(TypedDict):
+    usage: FileSystemUsage
+    findings: list[tuple[str, str, str]]
+    found: int
+    collected_blocks: int
+
 class FileReader:
     def read_at(self, offset: int, size: int) -> bytes: ...
     @property
@@ -243,6 +257,14 @@ class FileSystem:
     def copy(self, source: str, target: str) -> None: ...
     def open_read(self, path: str) -> FileReader: ...
     def open_write(self, path: str, mode: str = "w") -> FileWriter: ...
+    def usage(self) -> FileSystemUsage: ...
+    def check(
+        self,
+        repair: bool = False,
+        offline: bool = False,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> FileSystemReport: ...
+    def tend(self) -> None: ...
     @property
     def target(self) -> str: ...
 

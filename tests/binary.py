@@ -114,6 +114,9 @@ def binary_object(type_name: str, fields: Mapping[str, bytes], footer: Footer = 
     flags = _USER | _HAS_SCHEMA | (_COMPACT if footer.compact else 0) | (_HAS_RAW if footer.raw else 0)
     flags |= {1: _OFFSET_1, 2: _OFFSET_2, 4: 0}[footer.offset_size]
     form = {1: "<B", 2: "<H", 4: "<I"}[footer.offset_size]
+    hash_code = 1  # of everything between header and footer
+    for byte in body:
+        hash_code = (31 * hash_code + (byte - 256 if byte > 127 else byte)) & 0xFFFFFFFF
     for name, offset in zip(fields, offsets):
         body += b"" if footer.compact else struct.pack("<i", field_id(name))
         body += struct.pack(form, offset)
@@ -121,7 +124,15 @@ def binary_object(type_name: str, fields: Mapping[str, bytes], footer: Footer = 
         body += struct.pack("<i", raw_offset)
     identity = type_id(type_name) if footer.registered else 0
     head = struct.pack(
-        "<BBHiiiii", 103, 1, flags, identity, 0, 24 + len(body), schema_id(list(fields)), schema_offset
+        "<BBHiIiii",
+        103,
+        1,
+        flags,
+        identity,
+        hash_code,
+        24 + len(body),
+        schema_id(list(fields)),
+        schema_offset,
     )
     return head + body
 

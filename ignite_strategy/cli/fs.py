@@ -26,6 +26,8 @@ A path is igfs://[FS@]host[:port]/path; igfs:///path means IGFS_HOST and IGFS_PO
   ignite-strategy fs cp 'igfs:///run1/*.index' .       to local disk
   ignite-strategy fs cp -r igfs:///run1 s3://bucket/   any scheme that fsspec knows
   ignite-strategy fs rm -r igfs:///run1
+  ignite-strategy fs df
+  ignite-strategy fs fsck --repair --offline
 """
 
 app = typer.Typer(
@@ -180,3 +182,60 @@ def du(paths: List[str] = _PATHS) -> None:
     for place in _expand(paths):
         sizes = place.files.du(place.path, total=False)
         typer.echo(f"{sum(sizes.values()):>16,} bytes {len(sizes):>8,} files  {place.url}")
+
+
+_ROOT = typer.Argument("igfs:///", metavar="[URL]", help="Any path of the file system.")
+
+
+@app.command()
+def df(url: str = _ROOT) -> None:
+    """Show what is in a file system, and the memory that its nodes have.
+
+    \b
+      ignite-strategy fs df
+      ignite-strategy fs df igfs://models@ignite-0:10800/
+    """  # noqa: D301
+    from ignite_strategy.cli.tables import print_space
+
+    print_space(transfer.resolve(_igfs(url)).files.caches)
+
+
+@app.command()
+def fsck(
+    url: str = _ROOT,
+    repair: bool = typer.Option(False, "--repair", help="Set right what can be; see /lost+found afterwards."),
+    offline: bool = typer.Option(
+        False,
+        "--offline",
+        help="Nobody else uses the file system: find blocks of no file, free what dead writers and readers left.",
+    ),
+) -> None:
+    """Look for files whose blocks are gone, lost directories and blocks of no file. Exit code 1 if something is wrong.
+
+    \b
+      ignite-strategy fs fsck
+      ignite-strategy fs fsck --repair --offline igfs://models@ignite-0:10800/
+    """  # noqa: D301
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("")
+        report = transfer.resolve(_igfs(url)).files.caches.check(
+            repair,
+            offline,
+            lambda step, done, whole: bar.update(task, description=step, completed=done, total=whole or None),
+        )
+    for finding in report.findings:
+        typer.echo(finding)
+    if report.found > len(report.findings):
+        typer.echo(f"... and {report.found - len(report.findings):,} more")
+    usage = report.usage
+    typer.echo(
+        f"{usage.files:,} files, {usage.directories:,} directories, {usage.bytes:,} bytes in {usage.stored_blocks:,} "
+        f"blocks; {report.found:,} faults, {report.collected_blocks:,} blocks freed"
+    )
+    if not report.sound:
+        raise typer.Exit(1)

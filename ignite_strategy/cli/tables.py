@@ -11,12 +11,13 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from ignite_strategy.errors import IgniteStrategyError
+from ignite_strategy.filesystem.files import FileSystem
 from ignite_strategy.local.probe import probe
 from ignite_strategy.local.state import RunningCluster
 from ignite_strategy.settings import parse_endpoint
 from ignite_strategy.topology import caches
 
-__all__ = ["node_table", "print_rows", "print_status"]
+__all__ = ["node_table", "print_rows", "print_space", "print_status"]
 
 _WIDEST = 60
 _INTERNAL = "igs-"
@@ -89,6 +90,33 @@ def _cache_state(client: Any, name: str) -> tuple[str, str, str]:
         return "replicated", "all", str(client.get_cache(name).get_size())
     spread = " + ".join(str(len(parts)) for parts in placed.values())
     return str(sum(map(len, placed.values()))), spread, str(client.get_cache(name).get_size())
+
+
+def print_space(files: FileSystem) -> None:
+    """Prints what is in a file system, and each node's memory as far as the cluster tells."""
+    usage = files.usage()
+    kept = f", {usage.trash_blocks:,} of them kept for readers" if usage.trash_blocks else ""
+    open_files = f"; {usage.writers:,} files being written" if usage.writers else ""
+    print(
+        f"{usage.files:,} files, {usage.directories:,} directories, {usage.bytes:,} bytes in "
+        f"{usage.stored_blocks:,} blocks{kept}{open_files}"
+    )
+    try:
+        spaces = files.spaces()
+    except IgniteStrategyError as error:
+        print(f"the nodes' memory is not known: {error}")
+        return
+    right: Any = {"justify": "right"}
+    table = Table(
+        "node",
+        *(Column(title, **right) for title in ("memory MB", "used MB", "free MB", "used")),
+        box=None,
+        pad_edge=False,
+    )
+    for space in spaces:
+        numbers = (f"{count / 1e6:,.0f}" for count in (space.size, space.used, space.free))
+        table.add_row(space.address, *numbers, f"{space.used / space.size:.0%}" if space.size else "")
+    Console().print(table)
 
 
 def _text(cell: Any) -> str:

@@ -20,11 +20,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ignite_strategy.filesystem.files import FileStatus as FileStatus
     from ignite_strategy.filesystem.files import FileSystem as FileSystem
+    from ignite_strategy.filesystem.files import Finding as Finding
+    from ignite_strategy.filesystem.files import Report as Report
+    from ignite_strategy.filesystem.files import Usage as Usage
     from ignite_strategy.filesystem.registration import register as register
 
-_EXPORTS = {"FileStatus": "files", "FileSystem": "files", "register": "registration"}
+_EXPORTS = {
+    **dict.fromkeys(("FileStatus", "FileSystem", "Finding", "Report", "Usage"), "files"),
+    "register": "registration",
+}
 
-__all__ = ["FileStatus", "FileSystem", "register"]
+__all__ = ["FileStatus", "FileSystem", "Finding", "Report", "Usage", "register"]
 
 
 def __getattr__(name: str) -> Any:

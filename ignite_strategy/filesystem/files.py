@@ -5,15 +5,16 @@ from __future__ import annotations
 import io
 import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, BinaryIO, cast
 
 from ignite_strategy import _core, settings
 from ignite_strategy.errors import InvalidArgumentError, NotFoundError
+from ignite_strategy.filesystem.space import NodeSpace, node_spaces
 
-__all__ = ["FileStatus", "FileSystem"]
+__all__ = ["FileStatus", "FileSystem", "Finding", "Report", "Usage"]
 
 _READ_BUFFER = 1 << 20
 
@@ -33,6 +34,67 @@ class FileStatus:
     is_directory: bool
     size: int
     mtime: float
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What there is in a file system.
+
+    Attributes:
+      files: How many.
+      directories: How many, without the root.
+      bytes: Of all files.
+      trash_blocks: Blocks that are kept for a while for those who may have replaced or removed files open.
+      writers: Files being written that have unpublished blocks in the cluster; also those of writers that died lately.
+      stored_blocks: All blocks, without their copies on other nodes.
+    """
+
+    files: int
+    directories: int
+    bytes: int
+    trash_blocks: int
+    writers: int
+    stored_blocks: int
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that should not be.
+
+    Attributes:
+      path: Where, as far as that is known.
+      what: What is wrong with it.
+      repair: What was done about it; empty if nothing.
+    """
+
+    path: str
+    what: str
+    repair: str
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.what}" + (f": {self.repair}" if self.repair else "")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What :meth:`FileSystem.check` found.
+
+    Attributes:
+      usage: What there is.
+      findings: The first thousand faults.
+      found: How many there are.
+      collected_blocks: Blocks that were freed.
+    """
+
+    usage: Usage
+    findings: tuple[Finding, ...]
+    found: int
+    collected_blocks: int
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is wrong any more."""
+        return self.found == len(self.findings) and all(finding.repair for finding in self.findings)
 
 
 class FileSystem:
@@ -64,6 +126,8 @@ class FileSystem:
         security: settings.Security | None = None,
     ) -> None:
         self._native = _core.FileSystem(host, port, name, None if security is None else security.native())
+
+        self._security = security
 
     def __repr__(self) -> str:
         return f"FileSystem({self._native.target})"
@@ -138,6 +202,46 @@ class FileSystem:
             self._native.rmdir(path)
         else:
             self._native.remove(path)
+
+    def usage(self) -> Usage:
+        """Counts files, bytes and blocks; reads the whole tree, but no block."""
+        return Usage(**self._native.usage())
+
+    def spaces(self) -> Sequence[NodeSpace]:
+        """The memory of each node of the cluster, and how much of it is used; see :func:`.space.node_spaces`."""
+        addresses = self._native.target.rpartition("@")[2].split(",")
+        return node_spaces(settings.parse_endpoints(addresses), self._security)
+
+    def check(
+        self,
+        repair: bool = False,
+        offline: bool = False,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> Report:
+        """Looks for what should not be: files whose blocks are gone, lost directories, blocks of no file.
+
+        Args:
+          repair: Sets right what can be. A file that is not whole goes to ``/lost+found`` as far as it is there; lost
+            directories and entries with impossible names go there too; removals that were interrupted are finished.
+          offline: You know that nobody else uses the file system: whoever was writing counts as dead, and what is kept
+            for readers is freed. Only so are blocks of no file found one by one, for which all blocks are read.
+          progress: Called with a step's name, how much of it is done, and how much of how much (0 = not known).
+        """
+        found = self._native.check(repair, offline, progress)
+        return Report(
+            Usage(**found["usage"]),
+            tuple(Finding(*each) for each in found["findings"]),
+            found["found"],
+            found["collected_blocks"],
+        )
+
+    def tend(self) -> None:
+        """Frees what is due of replaced and removed content and of dead writers, for a second or two.
+
+        Due is what this process saw unchanged for as long as the rules say (``IGFS_GRACE_SECONDS``,
+        ``IGFS_WRITER_LEASE_SECONDS``): whoever lives long enough may call it now and then. Agents do.
+        """
+        self._native.tend()
 
 
 class _RawReader(io.RawIOBase):

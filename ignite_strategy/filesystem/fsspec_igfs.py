@@ -79,6 +79,11 @@ class IgniteFileSystem(AbstractFileSystem):  # type: ignore[misc]
         self._auto_mkdir = auto_mkdir
 
     @property
+    def caches(self) -> FileSystem:
+        """The file system itself, with what fsspec has no words for."""
+        return self._files
+
+    @property
     def fsid(self) -> str:
         """The file system and the nodes through which it is reached."""
         return repr(self._files)

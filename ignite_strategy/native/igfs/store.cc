@@ -4,16 +4,13 @@
 #include <map>
 #include <utility>
 
-#include "native/wire/partition.h"
-
 namespace ignite_strategy {
 namespace igfs {
 namespace {
 
 namespace op {
 constexpr std::int16_t kGet = 1000, kPut = 1001, kPutIfAbsent = 1002, kRemoveKey = 1016, kRemoveKeys = 1018,
-                       kGetOrCreateWithConfiguration = 1054, kPartitions = 1101, kScan = 2000,
-                       kScanPage = 2001, kPutBinaryType = 3003;
+                       kGetOrCreateWithConfiguration = 1054, kPutBinaryType = 3003;
 }  // namespace op
 
 // Properties of a cache configuration, and their values.
@@ -24,24 +21,7 @@ constexpr std::int32_t kPartitioned = 2, kTransactional = 0, kAtomic = 1, kFullS
 }  // namespace property
 
 constexpr std::uint8_t kInTransaction = 2;
-constexpr std::int32_t kScanPageRows = 1024;
 constexpr std::uint64_t kBlocksPerRemoval = 256;
-
-Writer Prefix(std::int32_t cache) {
-  Writer writer;
-  writer.Put(cache).Put<std::uint8_t>(0);
-  return writer;
-}
-
-// Ends a cursor that is not read to its end; errors do not matter, the server drops it with the connection.
-void AbandonCursor(Connection& connection, std::int64_t cursor, const Wait& wait) noexcept {
-  try {
-    Writer close;
-    close.Put(cursor);
-    connection.Call(0, close, "closing a cursor", wait);
-  } catch (const Error&) {
-  }
-}
 
 }  // namespace
 
@@ -99,7 +79,7 @@ std::vector<std::optional<Record>> Store::Get(const std::vector<Key>& keys, cons
     const Wait limited = wait.Within(timeouts_.request);
     std::map<std::int64_t, std::size_t> asked;
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      Writer request = Prefix(tree_id_);
+      Writer request = CachePrefix(tree_id_);
       PutKey(request, keys[i]);
       asked[connection.Send(op::kGet, request, limited)] = i;
     }
@@ -122,83 +102,8 @@ std::vector<std::optional<Record>> Store::Get(const std::vector<Key>& keys, cons
   });
 }
 
-std::int32_t Store::Partitions(Connection& connection, const Wait& wait) {
-  Writer request;
-  if (connection.Has(static_cast<Feature>(13))) request.PutBool(false);
-  request.Put<std::int32_t>(1).Put(tree_id_);
-  const Response response = connection.Call(op::kPartitions, request, "locating " + tree_, wait);
-  Reader reader = response.payload();
-  reader.Skip(12);  // topology version
-  std::int32_t partitions = 0;
-  for (std::size_t groups = reader.Count(5); groups > 0; --groups) {
-    const bool applicable = reader.GetBool();
-    for (std::size_t caches = reader.Count(4); caches > 0; --caches) {
-      reader.Skip(4);
-      if (applicable) reader.Skip(8 * reader.Count(8));
-    }
-    if (!applicable) continue;
-    for (std::size_t nodes = reader.Count(5); nodes > 0; --nodes) {
-      reader.TypedUuid();
-      for (std::size_t n = reader.Count(4); n > 0; --n)
-        partitions = std::max(partitions, GetPartition(reader) + 1);
-    }
-  }
-  // None: no such cache, or one whose partitions the server does not tell (REPLICATED). Then all of it is
-  // scanned.
-  return partitions;
-}
-
-void Store::Scan(Id parent, const std::function<bool(Key&&, Record&&)>& found, const Wait& wait) {
-  Run(wait, [&](Connection& connection) {
-    const std::int32_t known = partitions_;
-    if (known > 0 && ScanPartition(connection, parent, known, found, wait)) return;
-    // A directory's header is in its partition: the cache was created anew, with another number of
-    // partitions.
-    partitions_ = Partitions(connection, wait);
-    ScanPartition(connection, parent, partitions_, found, wait);
-  });
-}
-
-// Returns whether the header of `parent` was among what was found, or `found` had enough.
-bool Store::ScanPartition(Connection& connection, Id parent, std::int32_t partitions,
-                          const std::function<bool(Key&&, Record&&)>& found, const Wait& wait) {
-  const std::string doing = "listing " + target_.ToString();
-  Writer request = Prefix(tree_id_);
-  request.PutNull()
-      .Put(kScanPageRows)
-      .Put(partitions > 0 ? PartitionOf(parent, partitions) : -1)
-      .PutBool(false);
-  Response response = connection.Call(op::kScan, request, doing, wait);
-  Reader page = response.payload();
-  const auto cursor = page.Get<std::int64_t>();
-  bool header = false;
-  for (;;) {
-    bool more = true;
-    try {
-      for (std::size_t rows = page.Count(2); rows > 0 && more; --rows) {
-        Key key = GetKey(page);
-        auto record = GetRecord(page);
-        header = header || key == HeaderKey(parent);
-        more = !record || found(std::move(key), std::move(*record));
-      }
-    } catch (...) {
-      AbandonCursor(connection, cursor, wait);
-      throw;
-    }
-    if (!more) {
-      AbandonCursor(connection, cursor, wait);
-      return true;
-    }
-    if (!page.GetBool()) return header;
-    Writer next;
-    next.Put(cursor);
-    response = connection.Call(op::kScanPage, next, doing, wait);
-    page = response.payload();
-  }
-}
-
 void Store::Put(const Key& key, const Record& record, const Wait& wait) {
-  Writer request = Prefix(tree_id_);
+  Writer request = CachePrefix(tree_id_);
   PutKey(request, key);
   PutRecord(request, record);
   Run(wait, [&](Connection& connection) {
@@ -207,7 +112,7 @@ void Store::Put(const Key& key, const Record& record, const Wait& wait) {
 }
 
 void Store::Remove(const Key& key, const Wait& wait) {
-  Writer request = Prefix(tree_id_);
+  Writer request = CachePrefix(tree_id_);
   PutKey(request, key);
   Run(wait, [&](Connection& connection) {
     connection.Call(op::kRemoveKey, request, "removing from " + target_.ToString(), wait);
@@ -217,7 +122,7 @@ void Store::Remove(const Key& key, const Wait& wait) {
 void Store::RemoveBlocks(const BlockRange& range, const Wait& wait) {
   for (std::uint64_t first = range.first; first < range.end; first += kBlocksPerRemoval) {
     const std::uint64_t end = std::min(range.end, first + kBlocksPerRemoval);
-    Writer request = Prefix(blocks_id_);
+    Writer request = CachePrefix(blocks_id_);
     request.Put<std::int32_t>(static_cast<std::int32_t>(end - first));
     for (std::uint64_t index = first; index < end; ++index) PutBlockKey(request, range.content, index);
     Run(wait, [&](Connection& connection) {
@@ -255,12 +160,12 @@ void Store::CheckFormat(Connection& connection, const Wait& wait) {
   root.kind = Kind::kHeader;
   for (const auto& [key, record] :
        {std::pair(Key{kSystem, "format"}, format), std::pair(HeaderKey(kRoot), root)}) {
-    Writer request = Prefix(tree_id_);
+    Writer request = CachePrefix(tree_id_);
     PutKey(request, key);
     PutRecord(request, record);
     connection.Call(op::kPutIfAbsent, request, "creating the file system " + target_.ToString(), wait);
   }
-  Writer request = Prefix(tree_id_);
+  Writer request = CachePrefix(tree_id_);
   PutKey(request, Key{kSystem, "format"});
   const Response response =
       connection.Call(op::kGet, request, "opening the file system " + target_.ToString(), wait);

@@ -21,6 +21,21 @@ namespace igfs {
 // The status of Ignite's answer for a cache that does not exist.
 constexpr std::int32_t kCacheDoesNotExist = 1000;
 
+// How every request about a cache begins, outside transactions.
+inline Writer CachePrefix(std::int32_t cache) {
+  Writer writer;
+  writer.Put(cache).Put<std::uint8_t>(0);
+  return writer;
+}
+
+// Is this block there, with at least so many bytes? 0 = only whether it is there, which moves no bytes.
+struct BlockQuestion {
+  Id content = 0;
+  std::uint64_t index = 0;
+  std::uint64_t size = 0;
+};
+enum class Stored : std::uint8_t { kNot, kTooShort, kWhole };
+
 // Thread-safe.
 class Store {
  public:
@@ -50,6 +65,15 @@ class Store {
   // Calls `found` for everything in the partition of `parent`, whatever its parent, page by page, until it
   // returns false.
   void Scan(Id parent, const std::function<bool(Key&&, Record&&)>& found, const Wait& wait);
+  // Calls `begin` and then `found` for every record; both again if the connection breaks. What changes
+  // meanwhile may be seen or not, and what is renamed meanwhile may be seen twice or not at all.
+  void ScanAll(const std::function<void()>& begin, const std::function<void(Key&&, Record&&)>& found,
+               const Wait& wait);
+  // The same for the keys of all blocks; moves all their bytes, for the protocol has no other way.
+  void ScanBlocks(const std::function<void(Id, std::uint64_t)>& found, const Wait& wait);
+  std::uint64_t CountBlocks(const Wait& wait);
+  // The answers, in order.
+  std::vector<Stored> LookForBlocks(const std::vector<BlockQuestion>& questions, const Wait& wait);
   // Single records, outside transactions.
   void Put(const Key& key, const Record& record, const Wait& wait);
   void Remove(const Key& key, const Wait& wait);

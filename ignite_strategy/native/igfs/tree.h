@@ -69,6 +69,11 @@ class Tree {
   // Blocks that were written and will not be published.
   void Abandon(const Key& writing_key, const Record& writing, const Wait& wait) noexcept;
 
+  // Goes on with the removal of a directory that has no name any more. `key`: its kDoomed record.
+  void RemoveDoomed(const Key& key, Id directory, const Wait& wait);
+  // Looks for what can be collected in the whole tree, and collects what is due: a bounded number of blocks.
+  void Tend(const Wait& wait);
+
   Store& store() { return store_; }
   std::string Describe(const Path& path) const {
     return "igfs://" + store_.target().ToString() + FormatPath(path);
@@ -94,7 +99,6 @@ class Tree {
   bool RemoveEmpty(const Key& entry, Id directory, const std::string& what, const Wait& wait);
   void RemoveContent(Id directory, const Wait& wait);
   void RemoveFiles(const std::vector<Key>& keys, const Wait& wait);
-  void RemoveDoomed(const Key& key, Id directory, const Wait& wait);
 
   bool TryRename(const Path& from, const Path& to, const Wait& wait);
   void CheckNotBelow(Id moved, const Path& from, const Path& to, const Wait& wait);

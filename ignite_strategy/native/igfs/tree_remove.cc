@@ -197,6 +197,15 @@ void Tree::RemoveFiles(const std::vector<Key>& keys, const Wait& wait) {
   }
 }
 
+void Tree::Tend(const Wait& wait) {
+  try {
+    store_.ScanAll([] {}, [&](Key&& key, Record&& record) { collector_.Notice(key, record); }, wait);
+  } catch (const Error& error) {
+    if (!Store::IsMissingCache(error)) throw;
+  }
+  collector_.Step(wait);
+}
+
 void Tree::Abandon(const Key& writing_key, const Record& writing, const Wait& wait) noexcept {
   try {
     for (const BlockRange& range : writing.blocks) store_.RemoveBlocks(range, wait);

@@ -156,6 +156,13 @@ class PythonFileSystem {
       return igfs::FileWriter::Open(tree_, igfs::ParsePath(path), parsed, wait);
     }));
   }
+  nb::dict Usage() { return MeasureTree(*tree_); }
+  nb::dict Check(bool repair, bool offline, const nb::object& progress) {
+    return CheckTree(*tree_, repair, offline, progress);
+  }
+  void Tend() {
+    Unlocked([&](const Wait& wait) { tree_->Tend(wait); });
+  }
   std::string target() const { return tree_->store().target().ToString(); }
 
  private:
@@ -191,6 +198,10 @@ void BindIgfs(nb::module_& module) {
       .def("copy", &PythonFileSystem::Copy, nb::arg("source"), nb::arg("target"))
       .def("open_read", &PythonFileSystem::OpenRead, nb::arg("path"))
       .def("open_write", &PythonFileSystem::OpenWrite, nb::arg("path"), nb::arg("mode") = "w")
+      .def("usage", &PythonFileSystem::Usage, "What there is, in numbers.")
+      .def("check", &PythonFileSystem::Check, nb::arg("repair") = false, nb::arg("offline") = false,
+           nb::arg("progress") = nb::none(), "What should not be there, or is missing.")
+      .def("tend", &PythonFileSystem::Tend, "Frees what is due, of what nobody needs any more.")
       .def_prop_ro("target", &PythonFileSystem::target, "FILE_SYSTEM@host:port,...");
   module.def(
       "set_default_cluster",

@@ -13,6 +13,10 @@
 
 namespace ignite_strategy {
 
+namespace igfs {
+class Tree;
+}
+
 // Each fills its part of the module.
 void BindSecurity(nanobind::module_& module);
 void BindWire(nanobind::module_& module);
@@ -44,6 +48,11 @@ class WithoutPython {
 // Seconds as given in Python, to milliseconds. Throws Error(kInvalidArgument) naming `name` unless 0 <
 // seconds < 1e6.
 Millis Seconds(double seconds, const char* name);
+
+// What there is in a file system, and what should not be; see native/igfs/check.h. `progress`: a callable
+// that gets a step's name, how much of it is done, and how much of how much, or None.
+nanobind::dict MeasureTree(igfs::Tree& tree);
+nanobind::dict CheckTree(igfs::Tree& tree, bool repair, bool offline, const nanobind::object& progress);
 
 // Settings as Python hands them around, with the variables of these prefixes applied.
 std::shared_ptr<const Security> ResolveSecurity(const nanobind::bytes& settings,

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <list>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -72,7 +74,7 @@ Known Recall(const std::string& cache, const std::string& bytes) {
   const std::size_t lost = reader.Count(8);
   for (std::size_t i = 0; i < lost; ++i) {
     const auto partition = reader.Get<std::int32_t>();
-    known.lost.emplace(partition, GetText(reader));
+    known.lost.Add(partition, std::make_shared<const std::string>(GetText(reader)));
   }
   return known;
 }
@@ -172,6 +174,19 @@ std::string NodesThatLeft(Connection& connection, std::int64_t major, const Wait
   return names;
 }
 
+// The nodes by which partitions are said to be lost.
+class Names {
+ public:
+  const Losses::Node& operator[](const CacheNode* node) {
+    Losses::Node& name = names_[node];
+    if (!name) name = std::make_shared<const std::string>(node->Describe());
+    return name;
+  }
+
+ private:
+  std::map<const CacheNode*, Losses::Node> names_;
+};
+
 // The partitions whose owner has left between `before` and `now` with no copy that is sure to be there.
 void AddLost(const CacheTopology& before, const CacheTopology& now, Losses& lost) {
   if (now.replicated) return;  // every node has a copy
@@ -180,10 +195,10 @@ void AddLost(const CacheTopology& before, const CacheTopology& now, Losses& lost
   if (departed <= now.backups) return;
   // With copies and any policy but IGNORE the server refuses to read what it has lost.
   if (now.backups > 0 && now.loss_policy != CacheTopology::kIgnore) return;
+  Names names;
   for (std::size_t i = 0; i < before.primary.size(); ++i) {
     const CacheNode* owner = before.Primary(static_cast<std::int32_t>(i));
-    if (owner != nullptr && now.Find(owner->id) < 0)
-      lost.emplace(static_cast<std::int32_t>(i), owner->Describe());
+    if (owner != nullptr && now.Find(owner->id) < 0) lost.Add(static_cast<std::int32_t>(i), names[owner]);
   }
 }
 
@@ -195,18 +210,41 @@ void AddAway(const CacheTopology* before, const CacheTopology& now, Connection& 
   Partitions without;
   for (std::size_t i = 0; i < count; ++i) {
     const auto partition = static_cast<std::int32_t>(i);
-    if (now.Primary(partition) == nullptr && away.count(partition) == 0) without.push_back(partition);
+    if (now.Primary(partition) == nullptr && away.Find(partition) == nullptr) without.push_back(partition);
   }
   if (without.empty()) return;
   const std::string nodes = OfflineNodes(connection, wait);
   if (nodes.empty()) return;
+  const auto any = std::make_shared<const std::string>("node " + nodes);
+  Names names;
   for (const std::int32_t partition : without) {
     const CacheNode* owner = before == nullptr ? nullptr : before->Primary(partition);
-    away.emplace(partition, owner == nullptr ? "node " + nodes : owner->Describe());
+    away.Add(partition, owner == nullptr ? any : names[owner]);
   }
 }
 
 }  // namespace
+
+void Losses::Add(std::int32_t partition, const Node& node) {
+  const auto before = [](const Loss& loss, std::int32_t than) { return loss.partition < than; };
+  const auto at = std::lower_bound(losses_.begin(), losses_.end(), partition, before);
+  if (at == losses_.end() || at->partition != partition) losses_.insert(at, {partition, node});
+}
+
+void Losses::Add(const Losses& others) {
+  std::vector<Loss> both;
+  both.reserve(losses_.size() + others.losses_.size());
+  std::set_union(losses_.begin(), losses_.end(), others.losses_.begin(), others.losses_.end(),
+                 std::back_inserter(both),
+                 [](const Loss& one, const Loss& other) { return one.partition < other.partition; });
+  losses_ = std::move(both);
+}
+
+const std::string* Losses::Find(std::int32_t partition) const {
+  const auto before = [](const Loss& loss, std::int32_t than) { return loss.partition < than; };
+  const auto at = std::lower_bound(losses_.begin(), losses_.end(), partition, before);
+  return at == losses_.end() || at->partition != partition ? nullptr : at->node.get();
+}
 
 std::string SomePartitions(const Partitions& partitions) {
   if (partitions.size() <= kMaxNamed) return FormatPartitions(partitions);
@@ -265,7 +303,7 @@ std::string Remember(const CacheTopology& topology, const Losses& lost) {
   writer.Put<std::int32_t>(static_cast<std::int32_t>(lost.size()));
   for (const auto& [partition, node] : lost) {
     writer.Put(partition);
-    PutText(writer, node);
+    PutText(writer, *node);
   }
   return std::string(writer.bytes().begin(), writer.bytes().end());
 }
@@ -300,7 +338,7 @@ Gone ObserveOwners(Connection& connection, const std::string& cache, const Cache
     const bool newer = !before || before->topology.version < told.topology.version;
     if (newer && SameCluster(connection, told.topology, now, wait)) {
       AddLost(told.topology, now, lost);
-      lost.insert(told.lost.begin(), told.lost.end());
+      lost.Add(told.lost);
     }
   }
 
@@ -308,7 +346,7 @@ Gone ObserveOwners(Connection& connection, const std::string& cache, const Cache
   Losses away;
   if (before) {
     for (const auto& [partition, node] : before->away) {
-      if (now.Primary(partition) == nullptr) away.emplace(partition, node);
+      if (now.Primary(partition) == nullptr) away.Add(partition, node);
     }
   }
   AddAway(before ? &before->topology : nullptr, now, connection, wait, away);
@@ -322,7 +360,7 @@ Gone ObserveOwners(Connection& connection, const std::string& cache, const Cache
       ++known;
       continue;
     }
-    mine.lost.insert(known->lost.begin(), known->lost.end());
+    mine.lost.Add(known->lost);
     // Somebody else may have looked later than the answer that `now` is.
     if (now.version < known->topology.version) mine.topology = known->topology;
     known = memory.known.erase(known);

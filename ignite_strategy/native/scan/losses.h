@@ -6,16 +6,37 @@
 #define IGNITE_STRATEGY_NATIVE_SCAN_LOSSES_H_
 
 #include <cstdint>
-#include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "native/scan/topology.h"
 #include "native/wire/environment.h"
 
 namespace ignite_strategy {
 
-// Partition -> the node that owned it when it was lost.
-using Losses = std::map<std::int32_t, std::string>;
+// Partitions, and the nodes that owned them when they were lost. Of two nodes the one that was named first
+// stays.
+class Losses {
+ public:
+  using Node = std::shared_ptr<const std::string>;  // many partitions have one
+  struct Loss {
+    std::int32_t partition;
+    Node node;
+  };
+
+  void Add(std::int32_t partition, const Node& node);
+  void Add(const Losses& others);
+  const std::string* Find(std::int32_t partition) const;
+  void clear() { losses_.clear(); }
+  bool empty() const { return losses_.empty(); }
+  std::size_t size() const { return losses_.size(); }
+  std::vector<Loss>::const_iterator begin() const { return losses_.begin(); }
+  std::vector<Loss>::const_iterator end() const { return losses_.end(); }
+
+ private:
+  std::vector<Loss> losses_;  // sorted
+};
 
 struct Gone {
   Losses lost;  // for good: another node is primary now and has nothing of it

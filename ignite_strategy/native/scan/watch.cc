@@ -63,13 +63,13 @@ void Watch::Check(const CacheTopology& now, Connection& connection) const {
 
 std::string Watch::Wanted(const Losses& losses, Partitions& partitions) const {
   std::set<std::string> nodes;
+  Partitions mine;
+  if (config_.partitions) mine = *config_.partitions;
+  std::sort(mine.begin(), mine.end());
   for (const auto& [partition, node] : losses) {
-    const bool wanted =
-        !config_.partitions || std::find(config_.partitions->begin(), config_.partitions->end(), partition) !=
-                                   config_.partitions->end();
-    if (!wanted) continue;
+    if (config_.partitions && !std::binary_search(mine.begin(), mine.end(), partition)) continue;
     partitions.push_back(partition);
-    nodes.insert(node);
+    nodes.insert(*node);
   }
   std::string names;
   for (const std::string& node : nodes) names += (names.empty() ? "" : ", ") + node;

@@ -1,0 +1,91 @@
+"""How much memory the nodes of a cluster have for files."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ignite_strategy import settings
+from ignite_strategy.errors import ConnectionFailedError, IgniteStrategyError
+
+__all__ = ["NodeSpace", "node_spaces"]
+
+_PREFIXES = ("IGFS_", "IGNITE_")
+_REGION = "io.dataregion.default."
+# Each node tells its own figures only.
+_METRICS = f"SELECT NAME, VALUE FROM SYS.METRICS WHERE NAME IN ('{_REGION}MaxSize', '{_REGION}TotalUsedSize')"
+
+
+@dataclass(frozen=True)
+class NodeSpace:
+    """The default data region of one node, in which igfs keeps its caches.
+
+    Attributes:
+      address: ``host:port`` of the node.
+      size: Bytes that it may take.
+      used: Bytes that it has taken, for files and everything else.
+    """
+
+    address: str
+    size: int
+    used: int
+
+    @property
+    def free(self) -> int:
+        """Bytes that are left. Blocks with a copy on another node need as many there."""
+        return max(0, self.size - self.used)
+
+
+def node_spaces(
+    endpoints: Sequence[settings.Endpoint], security: settings.Security | None = None
+) -> list[NodeSpace]:
+    """Asks every node of the cluster.
+
+    Args:
+      endpoints: One or more of its nodes.
+      security: TLS, user and password; ``IGFS_TLS`` and so on (or ``IGNITE_...``) replace it.
+
+    Raises:
+      ConnectionFailedError: No node answers.
+      UnsupportedError: A release that does not list its nodes (before 2.9).
+      IgniteStrategyError: A release without these views, or a user who may not read them.
+    """
+    return [_of_node(each, security) for each in _every_node(endpoints, security)]
+
+
+def _every_node(
+    endpoints: Sequence[settings.Endpoint], security: settings.Security | None
+) -> list[Sequence[settings.Endpoint]]:
+    from ignite_strategy import _core
+    from ignite_strategy.topology.nodes import list_nodes
+
+    given = settings.security_for(endpoints, security).native()
+    failure: IgniteStrategyError = ConnectionFailedError("no address was given")
+    for endpoint in endpoints:
+        try:
+            with _core.Connection(
+                endpoint.host, endpoint.port, 5.0, 10.0, security=given, prefixes=list(_PREFIXES)
+            ) as connection:
+                nodes = list_nodes(connection)[1]
+                # The node at hand by the address that is known to work.
+                return [[endpoint] if node.id == connection.node_id else node.endpoints for node in nodes]
+        except ConnectionFailedError as error:
+            failure = error
+    raise failure
+
+
+def _of_node(ways: Sequence[settings.Endpoint], security: settings.Security | None) -> NodeSpace:
+    from ignite_strategy.topology.caches import connect, sql
+
+    failure: IgniteStrategyError = ConnectionFailedError("a node announces no address")
+    for way in ways:
+        address = settings.format_endpoint(way)
+        try:
+            with contextlib.closing(connect(address, security=security, prefixes=_PREFIXES)) as client:
+                found = {str(name): int(value) for name, value in sql(client, _METRICS).rows}
+        except ConnectionFailedError as error:
+            failure = error
+            continue
+        return NodeSpace(address, found.get(f"{_REGION}MaxSize", 0), found.get(f"{_REGION}TotalUsedSize", 0))
+    raise failure
