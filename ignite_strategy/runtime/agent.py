@@ -31,6 +31,7 @@ from ignite_strategy.errors import (
 )
 from ignite_strategy.runtime.agent_jobs import AgentJob, keep_newest, refuse
 from ignite_strategy.runtime.collector import collect_job, remove_part
+from ignite_strategy.runtime.janitor import Janitor
 from ignite_strategy.runtime.processes import die_with_parent, is_running, start_ticks
 from ignite_strategy.runtime.records import AGENTS, JOBS, AgentRecord, JobRecord, Request, request_key
 from ignite_strategy.runtime.registry import IgniteRegistry, Lease, LeaseView
@@ -55,12 +56,16 @@ class Agent:
       node: Address of its Ignite node.
       folder: Where logs go; created, for this user only.
       advertise: Address under which the tasks are reached, if the node's own addresses are not right.
+      tend_every: How often file systems are looked through for what nobody needs any more, in seconds.
     """
 
-    def __init__(self, node: Endpoint, folder: Path, advertise: str | None = None) -> None:
+    def __init__(
+        self, node: Endpoint, folder: Path, advertise: str | None = None, tend_every: float = 30.0
+    ) -> None:
         self._endpoint = node
         self._folder = folder
         self._advertise = advertise
+        self._tend_every = tend_every
         self._instance = uuid.uuid4().hex
         self._stop = threading.Event()
         self._has_served = False
@@ -101,10 +106,11 @@ class Agent:
                 print(f"agent of Ignite node {node.id} ready: {self._endpoint}, tasks at {host}", flush=True)
                 self._has_served = True
                 session = _Session(registry, lease, connection, node, host, self)
-                try:
-                    session.loop()
-                finally:
-                    session.close()
+                with Janitor(self._endpoint, self._tend_every):
+                    try:
+                        session.loop()
+                    finally:
+                        session.close()
 
     def _register(self, registry: IgniteRegistry, node: Node, host: str) -> Lease:
         pid = os.getpid()

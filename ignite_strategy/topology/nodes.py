@@ -28,7 +28,7 @@ from ignite_strategy.settings import (
 )
 from ignite_strategy.topology.payload import PayloadReader
 
-__all__ = ["Caller", "Node", "Topology", "connect", "discover", "list_nodes"]
+__all__ = ["Caller", "Node", "Topology", "cache_names", "connect", "discover", "list_nodes"]
 
 _CACHE_NODE_PARTITIONS = 1100
 _CACHE_PARTITIONS = 1101
@@ -193,6 +193,12 @@ def list_nodes(connection: Caller) -> tuple[int, tuple[Node, ...]]:
     return version, tuple(sorted(nodes, key=lambda node: node.id))
 
 
+def cache_names(connection: Caller) -> list[str]:
+    """The names of all caches, sorted."""
+    reader = PayloadReader(connection.call(_CACHE_NAMES, b"", "listing the caches"), "the list of caches")
+    return sorted(reader.string() or "" for _ in range(reader.count(1)))
+
+
 def discover(connection: Caller, cache: str) -> Topology:
     """Finds out which node is primary for each partition of ``cache``.
 
@@ -312,8 +318,7 @@ def _named(connection: Caller, cache: str, call: Any) -> bytes:
     except IgniteStrategyError as error:
         if error.server_status != _CACHE_DOES_NOT_EXIST:
             raise
-        reader = PayloadReader(connection.call(_CACHE_NAMES, b"", "listing the caches"), "the list of caches")
-        names = sorted(reader.string() or "" for _ in range(reader.count(1)))
+        names = cache_names(connection)
         shown = ", ".join(repr(name[:_LONGEST_NAME]) for name in names[:_MOST_NAMES])
         more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
         raise NotFoundError(
