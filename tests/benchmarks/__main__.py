@@ -129,10 +129,16 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, default=5, help="rounds in which every contestant runs once")
     parser.add_argument("--rows", type=int, default=300_000, help="small rows")
     parser.add_argument("--blobs", type=int, default=1_000, help="rows of 1 MB")
-    parser.add_argument("--connections", type=int, default=4, help="of the parallel readers")
+    parser.add_argument(
+        "--connections", type=_numbers, default=(2, 3, 4), help="of the parallel readers, to choose from"
+    )
     parser.add_argument("--strict", action="store_true", help="fail when a target is missed")
     parser.add_argument("--tensorflow-io", default=_peer(), help="the Python that has tensorflow-io 0.23.1")
     return parser.parse_args()
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in text.split(","))
 
 
 def _peer() -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ class Entry:
       script: The process that does it: ``drains/drain_<script>.py``.
       drain: What that process is asked to do.
       pages: Page sizes to try, in rows; ``None`` = its own choice.
+      connections: Numbers of connections to try with each; none = it has one, or ``options`` say.
       options: More for the request.
     """
 
@@ -26,6 +28,7 @@ class Entry:
     script: str
     drain: str
     pages: Sequence[int | None] = (None,)
+    connections: Sequence[int] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -44,7 +47,7 @@ class Limit:
 
     Attributes:
       entry: The contestant.
-      pages: Of all its connections.
+      pages: Of one connection.
       page_bytes: Of a page that has not been asked for by rows.
       batch_bytes: What a consumer of batches has besides: the batch at hand and those that were made with it.
     """
@@ -86,9 +89,15 @@ class Result:
 
     entry: Entry
     page: int | None = None
+    connections: int | None = None
     sweep: dict[str, float] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
     problem: str | None = None
+
+    @property
+    def setting(self) -> str:
+        """The page size and the number of connections that were best."""
+        return _setting(self.page, self.connections)
 
     @property
     def rate(self) -> float:
@@ -159,13 +168,13 @@ def compare(
             result.problem = str(error).splitlines()[0][:300]
             say(f"  {result.entry.label}: {result.problem}")
             continue
-        say(f"  {result.entry.label}: best page {result.page} ({_rates(result.sweep)})")
+        say(f"  {result.entry.label}: best page {result.setting} ({_rates(result.sweep)})")
     running = [result for result in results if result.problem is None]
     for turn in range(pairs):
         # The order turns too: whoever follows a busy contestant finds a warm or a throttled machine.
         for result in running[turn % len(running) :] + running[: turn % len(running)]:
             try:
-                result.samples.append(_run(work, result.entry, contestants[result.entry.script], result.page))
+                result.samples.append(_run(work, result, contestants[result.entry.script]))
             except ContestantError as error:
                 result.problem = str(error).splitlines()[0][:300]
                 say(f"  {result.entry.label}: {result.problem}")
@@ -175,25 +184,35 @@ def compare(
     return results, _ratios(work, results)
 
 
+def _setting(page: int | None, connections: int | None) -> str:
+    return ("own" if page is None else str(page)) + (f" x {connections}" if connections else "")
+
+
 def _rates(sweep: Mapping[str, float]) -> str:
-    return ", ".join(f"{page}: {rate:,.0f} rows/s" for page, rate in sweep.items())
+    return ", ".join(f"{setting}: {rate:,.0f} rows/s" for setting, rate in sweep.items())
 
 
 def _sweep(work: Work, result: Result, contestant: Contestant) -> None:
-    best = -1.0
-    for page in result.entry.pages:
-        _run(work, result.entry, contestant, page)  # traces, connects, warms up
+    choices = list(itertools.product(result.entry.pages, result.entry.connections or (None,)))
+    best, chosen = -1.0, choices[0]
+    for choice in choices:
+        result.page, result.connections = choice
+        _run(work, result, contestant)  # traces, connects, warms up
         rate = 0.0
-        if len(result.entry.pages) > 1:
-            # The better of two: a moment in which the machine does something else must not choose the page.
-            rate = max(_run(work, result.entry, contestant, page).rate for _ in range(2))
-        result.sweep[str(page)] = rate
+        if len(choices) > 1:
+            # The better of two: a moment in which the machine does something else must not choose.
+            rate = max(_run(work, result, contestant).rate for _ in range(2))
+        result.sweep[result.setting] = rate
         if rate > best:
-            best, result.page = rate, page
+            best, chosen = rate, choice
+    result.page, result.connections = chosen
 
 
-def _run(work: Work, entry: Entry, contestant: Contestant, page: int | None) -> Sample:
-    request = {**work.request, "rows": work.rows, "drain": entry.drain, "page": page, **entry.options}
+def _run(work: Work, result: Result, contestant: Contestant) -> Sample:
+    entry = result.entry
+    request = {**work.request, "rows": work.rows, "drain": entry.drain, "page": result.page, **entry.options}
+    if result.connections:
+        request["connections"] = result.connections
     sample = contestant.ask(request)
     expected = entry.options.get("limit") or work.rows
     if sample.rows != expected:
@@ -208,7 +227,8 @@ def taken(work: Work, results: Sequence[Result], row_bytes: float) -> list[Taken
         result = next(result for result in results if result.entry.label == limit.entry)
         if result.samples:
             page = limit.page_bytes if result.page is None else result.page * row_bytes
-            found.append(Taken(limit, result.growth, limit.pages * page + limit.batch_bytes))
+            pages = limit.pages * (result.connections or 1)
+            found.append(Taken(limit, result.growth, pages * page + limit.batch_bytes))
     return found
 
 

@@ -36,7 +36,7 @@ def show(console: Console, work: Work, results: Sequence[Result], ratios: Sequen
         size = work.row_bytes or _row_bytes(results)
         table.add_row(
             result.entry.label,
-            "own" if result.page is None else str(result.page),
+            result.setting,
             f"{result.rate:,.0f}",
             f"{min(rates):,.0f}..{max(rates):,.0f}",
             f"{result.rate * size / 1e6:,.0f}" if size else "",
@@ -81,6 +81,7 @@ def document(work: Work, results: Sequence[Result], ratios: Sequence[Ratio]) -> 
             {
                 "contestant": result.entry.label,
                 "page": result.page,
+                "connections": result.connections,
                 "sweep": result.sweep,
                 "problem": result.problem,
                 "rows_per_second": [round(sample.rate, 1) for sample in result.samples],

@@ -41,7 +41,7 @@ class Plan:
     nodes: int = 1
 
 
-def small_rows(rows: int, partitions: int, connections: int) -> Plan:
+def small_rows(rows: int, partitions: int, connections: Sequence[int]) -> Plan:
     """Small structured rows, batches of 256, from one cache."""
     ours = Entry("ours, batch_size=256", "ignite_strategy", "batch_size", (*PAGES, None))
     return Plan(
@@ -56,14 +56,14 @@ def small_rows(rows: int, partitions: int, connections: int) -> Plan:
                     "ours, parallel",
                     "ignite_strategy",
                     "parallel",
-                    (*PAGES, None),
-                    {"connections": connections},
+                    (4096, 16384, None),
+                    connections,
                 ),
                 Entry("raw drain", "raw", "scan", PAGES),
                 Entry("tensorflow-io .batch(256)", "tensorflow_io", "batch", PAGES),
                 Entry("TFRecord, plain", "records", "plain"),
                 Entry("TFRecord, parallel", "records", "parallel"),
-                Entry("pyignite scan", "pyignite", "scan", (1024, 4096), {"limit": min(rows, 5_000)}),
+                Entry("pyignite scan", "pyignite", "scan", (1024, 4096), options={"limit": min(rows, 5_000)}),
             ],
             [
                 Target("ours, .batch(256)", "tensorflow-io .batch(256)", 12),
@@ -74,7 +74,7 @@ def small_rows(rows: int, partitions: int, connections: int) -> Plan:
                 Target("ours, parallel", "TFRecord, plain", 2),
                 Target("ours, parallel", "TFRecord, parallel", 1.4),
             ],
-            [Limit(ours.label, HELD), Limit("ours, parallel", HELD * connections)],
+            [Limit(ours.label, HELD), Limit("ours, parallel", HELD)],
         ),
         Cache("SMALL" if partitions == 8 else f"SMALL{partitions}", "small", rows, partitions),
     )
@@ -134,7 +134,7 @@ def shaped(name: str, kind: str, rows: int, title: str) -> Plan:
     )
 
 
-def megabytes(rows: int, connections: int) -> Plan:
+def megabytes(rows: int, connections: Sequence[int]) -> Plan:
     """Rows of 1 MB, one at a time."""
     return Plan(
         Work(
@@ -148,8 +148,8 @@ def megabytes(rows: int, connections: int) -> Plan:
                     "ours, parallel",
                     "ignite_strategy",
                     "parallel rows",
-                    (1, 2, 8, None),
-                    {"connections": connections},
+                    (1, None),
+                    connections,
                 ),
                 Entry("raw drain", "raw", "scan", (1, 2, 8, 20)),
                 Entry("tensorflow-io, page 1", "tensorflow_io", "rows", (1,)),
@@ -161,7 +161,7 @@ def megabytes(rows: int, connections: int) -> Plan:
                 Target("ours, parallel", "raw drain", 1.0),
                 Target("ours, one connection, page 1", "tensorflow-io, page 1", 10),
             ],
-            [Limit("ours, one connection", HELD), Limit("ours, parallel", HELD * connections)],
+            [Limit("ours, one connection", HELD), Limit("ours, parallel", HELD)],
             row_bytes=1e6,
         ),
         Cache("MB", "megabytes", rows, 8),
@@ -177,8 +177,14 @@ def writing(rows: int) -> Plan:
             f"{rows:,} small rows written",
             rows,
             [
-                Entry("ours, write", "ignite_strategy", "write", (512, 2048, 8192), {"connections": 2}),
-                Entry("pyignite put_all", "pyignite", "put_all", (250, 1000), {"rows": few, "limit": few}),
+                Entry("ours, write", "ignite_strategy", "write", (512, 2048, 8192), (2,)),
+                Entry(
+                    "pyignite put_all",
+                    "pyignite",
+                    "put_all",
+                    (250, 1000),
+                    options={"rows": few, "limit": few},
+                ),
             ],
             [Target("ours, write", "pyignite put_all", 10)],
         ),
@@ -186,7 +192,7 @@ def writing(rows: int) -> Plan:
     )
 
 
-def on_nodes(rows: int, nodes: int, connections: int) -> Plan:
+def on_nodes(rows: int, nodes: int, connections: Sequence[int]) -> Plan:
     """Small rows on several nodes, asked through one of them."""
     plan = small_rows(rows, 8, connections)
     wanted = ("ignite_strategy", "raw", "tensorflow_io")
@@ -202,7 +208,7 @@ def on_nodes(rows: int, nodes: int, connections: int) -> Plan:
     return Plan(work, plan.cache, nodes)
 
 
-def in_namespace(rows: int, connections: int) -> Plan:
+def in_namespace(rows: int, connections: Sequence[int]) -> Plan:
     """Small rows of a node in another network namespace."""
     plan = on_nodes(rows, 1, connections)
     work = replace(
