@@ -17,6 +17,7 @@ class FilesystemEnvironment(TypedDict):
     host: str | None
     port: int | None
     name: str | None
+    backend: str | None
 
 class Connection:
     def __init__(
@@ -245,6 +246,7 @@ class FileSystem:
         port: int | None = None,
         name: str | None = None,
         security: bytes | None = None,
+        backend: str | None = None,
     ) -> None: ...
     def stat(self, path: str) -> FileSystemStatus: ...
     def list(self, path: str) -> list[tuple[str, FileSystemStatus]]: ...
@@ -265,6 +267,8 @@ class FileSystem:
         progress: Callable[[str, int, int], None] | None = None,
     ) -> FileSystemReport: ...
     def tend(self) -> None: ...
+    @property
+    def backend(self) -> str: ...
     @property
     def target(self) -> str: ...
 

@@ -10,7 +10,7 @@ import tensorflow as tf  # noqa: F401  (loads the framework library, which has t
 from ignite_strategy import library
 
 OK, NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION, OUT_OF_RANGE, UNIMPLEMENTED = 0, 5, 6, 9, 11, 12
-INVALID_ARGUMENT, ABORTED = 3, 10
+INVALID_ARGUMENT, ABORTED, UNAVAILABLE = 3, 10, 14
 
 P, S, N = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
 READING = ["cleanup", "read"]

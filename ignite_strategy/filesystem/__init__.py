@@ -1,4 +1,4 @@
-"""``igfs://``: a file system on the caches of an Ignite cluster.
+"""``igfs://``: a file system on the caches of an Ignite cluster, or IGFS itself (Ignite up to 2.8.1).
 
 TensorFlow uses it through :func:`register`, which ``import ignite_strategy`` arranges by itself. Programs without
 TensorFlow use :class:`FileSystem`::
@@ -10,6 +10,7 @@ TensorFlow use :class:`FileSystem`::
 
 A URI has the form ``igfs://[FILE_SYSTEM@]host[:port]/path``. What it leaves out comes from ``IGFS_HOST``, ``IGFS_PORT``
 and ``IGFS_FS_NAME``, else from the open resolver, else it is the file system ``default_fs`` on ``localhost:10800``.
+Port 10500, or ``IGFS_BACKEND=endpoint``, means the endpoint of IGFS itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files on Ignite caches for programs without TensorFlow."""
+"""Files in an Ignite cluster for programs without TensorFlow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, cast
 
 from ignite_strategy import _core, settings
-from ignite_strategy.errors import InvalidArgumentError, NotFoundError
+from ignite_strategy.errors import InvalidArgumentError, NotFoundError, UnsupportedError
 from ignite_strategy.filesystem.space import NodeSpace, node_spaces
 
 __all__ = ["FileStatus", "FileSystem", "Finding", "Report", "Usage"]
@@ -98,17 +98,25 @@ class Report:
 
 
 class FileSystem:
-    """One file system on the caches of an Ignite cluster (Ignite 2.8 or newer).
+    """One file system of an Ignite cluster: on its caches (Ignite 2.8 or newer), or IGFS itself (up to 2.8.1).
 
     Safe to use from several threads. A file changes for others only when it is flushed or closed, in one step; who has
-    a file open goes on reading the version that was there when it was opened.
+    a file open goes on reading the version that was there when it was opened (IGFS itself keeps no old versions: there
+    it is an error).
 
     Args:
       host: A node; by default ``IGFS_HOST``, else the open resolver's nodes, else localhost.
-      port: Its thin client port; by default ``IGFS_PORT``, else 10800.
-      name: The file system; by default ``IGFS_FS_NAME``, else ``default_fs``. It is created by the first write.
+      port: Its thin client port, or that of IGFS's own endpoint; by default ``IGFS_PORT``, else 10800, with
+        ``backend="endpoint"`` 10500.
+      name: The file system; by default ``IGFS_FS_NAME``, else ``default_fs``. On caches it is created by the first
+        write; IGFS has those of its nodes' configuration.
       security: TLS, user and password; by default an open resolver's for its own nodes. ``IGFS_TLS``, ``IGFS_CAFILE``,
-        ``IGFS_USERNAME`` and so on (or ``IGNITE_...``) replace it.
+        ``IGFS_USERNAME`` and so on (or ``IGNITE_...``) replace it. The endpoint has neither: an error.
+      backend: ``"caches"`` or ``"endpoint"``, whatever the port; by default ``IGFS_BACKEND``, else the endpoint for
+        port 10500 and caches for every other.
+
+    Raises:
+      InvalidArgumentError: An argument or variable is malformed, or TLS or a user is asked of the endpoint.
 
     Example::
 
@@ -124,9 +132,10 @@ class FileSystem:
         name: str | None = None,
         *,
         security: settings.Security | None = None,
+        backend: str | None = None,
     ) -> None:
-        self._native = _core.FileSystem(host, port, name, None if security is None else security.native())
-
+        native = None if security is None else security.native()
+        self._native = _core.FileSystem(host, port, name, native, backend)
         self._security = security
 
     def __repr__(self) -> str:
@@ -204,11 +213,13 @@ class FileSystem:
             self._native.remove(path)
 
     def usage(self) -> Usage:
-        """Counts files, bytes and blocks; reads the whole tree, but no block."""
+        """Counts files, bytes and blocks; reads the whole tree, but no block. On caches only, as :meth:`check`."""
         return Usage(**self._native.usage())
 
     def spaces(self) -> Sequence[NodeSpace]:
         """The memory of each node of the cluster, and how much of it is used; see :func:`.space.node_spaces`."""
+        if self._native.backend != "caches":
+            raise UnsupportedError(f"{self._native.target}: IGFS does not tell how much memory its nodes have")
         addresses = self._native.target.rpartition("@")[2].split(",")
         return node_spaces(settings.parse_endpoints(addresses), self._security)
 

@@ -48,15 +48,17 @@ def _as_os_error(path: str) -> Iterator[None]:
 
 
 class IgniteFileSystem(AbstractFileSystem):  # type: ignore[misc]
-    """Files on the caches of an Ignite cluster, as ``igfs://[FS@]host[:port]/path``.
+    """Files in an Ignite cluster, on its caches or in IGFS itself, as ``igfs://[FS@]host[:port]/path``.
 
     A file appears, or changes, in one step when it is closed. Listings are never cached: what another process renames
     is seen by the next call. Instances are safe to use from several threads and can be pickled (Dask).
 
     Args:
       host: A node; by default ``IGFS_HOST``, else the open resolver's nodes, else localhost.
-      port: Its thin client port; by default ``IGFS_PORT``, else 10800.
+      port: Its thin client port, or 10500 for IGFS itself; by default ``IGFS_PORT``, else 10800.
       name: The file system; by default ``IGFS_FS_NAME``, else ``default_fs``.
+      backend: ``"caches"`` or ``"endpoint"`` (IGFS itself, Ignite up to 2.8.1), whatever the port; by default
+        ``IGFS_BACKEND``, else what the port says.
       auto_mkdir: Whether writing a file creates the directories above it.
       **storage_options: What fsspec itself knows.
     """
@@ -72,10 +74,11 @@ class IgniteFileSystem(AbstractFileSystem):  # type: ignore[misc]
         port: int | None = None,
         name: str | None = None,
         auto_mkdir: bool = False,
+        backend: str | None = None,
         **storage_options: Any,
     ) -> None:
         super().__init__(**storage_options)
-        self._files = FileSystem(host, port, name)
+        self._files = FileSystem(host, port, name, backend=backend)
         self._auto_mkdir = auto_mkdir
 
     @property

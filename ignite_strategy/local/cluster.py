@@ -60,6 +60,8 @@ class LocalCluster:
       jvm_options: More options for each node's Java.
       config: Another node configuration than ``cluster/node.xml``, for the same system properties.
       version: Which Apache Ignite: 2.17.0, 2.8.1 or 2.7.6. The old ones need Java 8 to 11, which is fetched if missing.
+      igfs: Whether the nodes have IGFS with its own endpoint (the file system ``default_fs``, in memory, up to
+        ``data_mb``); with ``version="2.8.1"`` or ``"2.7.6"`` only.
       host: The address of the thin connectors, ``::1`` for instance.
       tls: Makes clients use TLS; then ``security`` must say how this process trusts the nodes.
       authentication: Makes clients give user and password, and keeps the data on disk. At first there is the user
@@ -89,6 +91,7 @@ class LocalCluster:
         jvm_options: Sequence[str] = (),
         config: str | Path | None = None,
         version: str | None = None,
+        igfs: bool = False,
         host: str = _HOST,
         tls: NodeTls | None = None,
         authentication: bool = False,
@@ -102,6 +105,11 @@ class LocalCluster:
                 f"Apache Ignite {self._release.version} cannot be activated by a thin client: "
                 "authentication=True needs 2.9 or newer"
             )
+        if igfs and not self._release.igfs:
+            raise UnsupportedError(
+                f"Apache Ignite {self._release.version} has no IGFS: igfs=True needs version='2.8.1' or '2.7.6'"
+            )
+        self._igfs = igfs
         self._java = java_for(self._release)
         self._jars = ensure_jars(read_lock(cluster_file(self._release.lock)), progress=progress)
         self._host, self._tls, self._authentication = host, tls, authentication
@@ -110,7 +118,7 @@ class LocalCluster:
         self._heap_mb, self._data_mb = heap_mb, data_mb
         self._full_speed = full_speed
         self._jvm_options = tuple(jvm_options)
-        self._config = Path(config) if config else cluster_file("node.xml")
+        self._config = Path(config) if config else cluster_file("igfs.xml" if igfs else "node.xml")
         self._start_timeout = start_timeout
         self._temporary = folder is None
         self.folder = usable_folder(folder)
@@ -124,6 +132,11 @@ class LocalCluster:
     def addresses(self) -> list[str]:
         """``host:port`` of every node's thin connector."""
         return [node.address for node in self.nodes]
+
+    @property
+    def igfs_addresses(self) -> list[str]:
+        """``host:port`` of every node's IGFS endpoint; needs ``igfs=True``."""
+        return [node.igfs_address for node in self.nodes]
 
     def partition_owners(self, cache: str) -> list[LocalNode]:
         """The primary node of each partition of a cache, as the nodes themselves tell."""
@@ -221,7 +234,8 @@ class LocalCluster:
         ports = []
         for index in range(count):
             thin = self._claims.claim_any() if port is None else self._claims.claim(port + index)
-            ports.append(NodePorts(thin, self._claims.claim_any(), self._claims.claim_any()))
+            igfs = self._claims.claim_any() if self._igfs else None
+            ports.append(NodePorts(thin, self._claims.claim_any(), self._claims.claim_any(), igfs))
         peers = [f"{_HOST}:{each.discovery}" for each in ports]
         nodes = []
         for index, (name, mine) in enumerate(zip(consistent_ids(count), ports)):

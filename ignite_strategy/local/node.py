@@ -34,6 +34,7 @@ class NodePorts:
     thin: int
     discovery: int
     communication: int
+    igfs: int | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,8 @@ class NodePlan:
         }
         if self.thin_host:
             properties["igs.thin.host"] = self.thin_host
+        if self.ports.igfs is not None:
+            properties.update({"igs.igfs.port": self.ports.igfs, "igs.igfs.mb": self.data_mb})
         return [
             str(self.java),
             *self._java_options(),
@@ -176,6 +179,17 @@ class LocalNode:
     def address(self) -> str:
         """``host:port`` of its thin connector."""
         return format_endpoint((self.host, self.port))
+
+    @property
+    def igfs_address(self) -> str:
+        """``host:port`` of its IGFS endpoint.
+
+        Raises:
+          ClusterError: It has none.
+        """
+        if self.plan.ports.igfs is None:
+            raise ClusterError(f"{self.name} has no IGFS endpoint: LocalCluster(version='2.8.1', igfs=True)")
+        return format_endpoint((self.plan.host, self.plan.ports.igfs))
 
     @property
     def node_id(self) -> uuid.UUID:

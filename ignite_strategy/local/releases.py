@@ -30,18 +30,20 @@ class Release(NamedTuple):
       lock: The file that names its jars.
       java: Oldest and newest Java that it runs on.
       lists_nodes: Whether a thin client can ask for the nodes (2.9 and newer).
+      igfs: Whether it has IGFS and its endpoint (up to 2.8.1).
     """
 
     version: str
     lock: str
     java: tuple[int, int]
     lists_nodes: bool
+    igfs: bool
 
 
 RELEASES = (
-    Release("2.17.0", "jars.lock", (17, 21), True),
-    Release("2.8.1", "jars-2.8.1.lock", (8, 11), False),
-    Release("2.7.6", "jars-2.7.6.lock", (8, 11), False),
+    Release("2.17.0", "jars.lock", (17, 21), True, False),
+    Release("2.8.1", "jars-2.8.1.lock", (8, 11), False, True),
+    Release("2.7.6", "jars-2.7.6.lock", (8, 11), False, True),
 )
 NEWEST_RELEASE = RELEASES[0]
 

@@ -63,5 +63,5 @@ class Janitor:
         for name in names:
             if name.startswith(_PREFIX) and name.endswith(_SUFFIX) and not self._stop.is_set():
                 system = name[len(_PREFIX) : -len(_SUFFIX)]
-                FileSystem(self._node.host, self._node.port, system).tend()
+                FileSystem(self._node.host, self._node.port, system, backend="caches").tend()
         return max(1, len(nodes))

@@ -1,7 +1,8 @@
 """What a file system does for TensorFlow, stated once against ``tf.io.gfile``.
 
 A backend's test class supplies ``root``, the URI of an empty directory, and lists in ``NOT_KEPT`` the rules that it
-does not keep, with the reason; such a test must then fail, so that the list stays true.
+does not keep, with the reason; such a test must then fail, so that the list stays true. What it breaks only sometimes,
+by a race, is in ``NOT_ALWAYS_KEPT``.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ def tree(base: str) -> dict[str, bytes]:
 
 class FilesystemContract:
     NOT_KEPT: ClassVar[dict[str, str]] = {}
+    NOT_ALWAYS_KEPT: ClassVar[dict[str, str]] = {}
 
     @pytest.fixture
     def root(self) -> str:
@@ -57,6 +59,9 @@ class FilesystemContract:
         reason = self.NOT_KEPT.get(request.node.originalname)
         if reason:
             request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
+        reason = self.NOT_ALWAYS_KEPT.get(request.node.originalname)
+        if reason:
+            request.applymarker(pytest.mark.xfail(reason=reason, strict=False))
 
     # --- content --------------------------------------------------------------------------------------------------
 

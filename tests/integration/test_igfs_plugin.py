@@ -174,9 +174,14 @@ def test_malformed_uris(plugin: Plugin, uri: str, reason: str) -> None:
     assert reason in plugin.message
 
 
-def test_the_native_endpoint_is_not_supported_yet(plugin: Plugin) -> None:
-    plugin.tree("path_exists", "igfs://somewhere:10500/x")
-    assert plugin.code == table.UNIMPLEMENTED
+def test_the_endpoint_of_igfs_has_neither_tls_nor_users(
+    plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin.tree("path_exists", "igfs://no.such.host.invalid:10500/x")
+    assert plugin.code == table.UNAVAILABLE
+    monkeypatch.setenv("IGFS_TLS", "1")
+    plugin.tree("path_exists", "igfs://no.such.host.invalid:10500/x")
+    assert plugin.code == table.INVALID_ARGUMENT
     assert "10800" in plugin.message
 
 

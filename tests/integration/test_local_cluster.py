@@ -21,6 +21,7 @@ from ignite_strategy.errors import (
     ClusterError,
     ConnectionFailedError,
     InvalidArgumentError,
+    UnsupportedError,
 )
 from ignite_strategy.local import LocalCluster
 from ignite_strategy.local.probe import probe
@@ -155,6 +156,13 @@ def test_a_node_that_cannot_start_tells_the_end_of_its_log(tmp_path: Path) -> No
     assert "node-0 did not start (exit code" in text
     assert f"The end of {tmp_path / 'node-0.log'}" in text
     assert "XML" in text
+
+
+def test_igfs_needs_a_release_that_has_it(alone: LocalCluster) -> None:
+    with pytest.raises(UnsupportedError, match=r"2\.17\.0 has no IGFS.*2\.8\.1"):
+        LocalCluster(nodes=1, igfs=True)
+    with pytest.raises(ClusterError, match="no IGFS endpoint"):
+        alone.igfs_addresses  # noqa: B018
 
 
 def test_a_taken_port_is_said_before_anything_starts() -> None:

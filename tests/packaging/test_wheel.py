@@ -126,7 +126,7 @@ def test_it_contains_what_is_needed_and_no_sources(unpacked):
     files = {str(path.relative_to(unpacked)) for path in unpacked.rglob("*") if path.is_file()}
     package = {name.removeprefix("ignite_strategy/") for name in files if name.startswith("ignite_strategy/")}
     assert {"py.typed", "_core.pyi", "_tensorflow.so", "__init__.py"} <= package
-    assert {"cluster/node.xml", "cluster/templates.xml", "cluster/jars.lock"} <= package
+    assert {"cluster/node.xml", "cluster/igfs.xml", "cluster/templates.xml", "cluster/jars.lock"} <= package
     assert [name for name in package if name.startswith("_core.") and name.endswith(".so")]
     assert not [
         name for name in files if re.search(r"\.(cc|h|inc|map|c|o|a|txt\.in|pyc)$|CMakeLists|/native/", name)

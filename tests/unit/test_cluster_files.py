@@ -38,9 +38,10 @@ def test_the_bean_of_the_error_message_is_well_formed() -> None:
 
 
 def test_nothing_listens_beyond_the_given_host_and_every_value_has_a_default() -> None:
+    for name in ("node.xml", "igfs.xml"):
+        used = re.findall(r"\$\{([^}:]+)(:?)", cluster_file(name).read_text())
+        assert all(colon for _, colon in used), name
     text = cluster_file("node.xml").read_text()
-    used = re.findall(r"\$\{([^}:]+)(:?)", text)
-    assert all(colon for _, colon in used)
     assert '<property name="connectorConfiguration"><null/></property>' in text
 
 

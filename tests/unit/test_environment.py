@@ -27,7 +27,7 @@ def clean(monkeypatch):
 
 def test_nothing_set_is_nothing():
     assert set(dataset_environment().values()) == {None}
-    assert filesystem_environment() == {"host": None, "port": None, "name": None}
+    assert filesystem_environment() == {"host": None, "port": None, "name": None, "backend": None}
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,13 @@ def test_igfs_variables(monkeypatch):
     monkeypatch.setenv("IGFS_HOST", "ignite-0")
     monkeypatch.setenv("IGFS_PORT", "10500")
     monkeypatch.setenv("IGFS_FS_NAME", "default_fs")
-    assert filesystem_environment() == {"host": "ignite-0", "port": 10500, "name": "default_fs"}
+    monkeypatch.setenv("IGFS_BACKEND", "endpoint")
+    assert filesystem_environment() == {
+        "host": "ignite-0",
+        "port": 10500,
+        "name": "default_fs",
+        "backend": "endpoint",
+    }
     monkeypatch.setenv("IGFS_PORT", "x")
     with pytest.raises(errors.InvalidArgumentError, match='IGFS_PORT="x"'):
         filesystem_environment()

@@ -2,17 +2,14 @@
 #ifndef IGNITE_STRATEGY_NATIVE_IGFS_COPY_H_
 #define IGNITE_STRATEGY_NATIVE_IGFS_COPY_H_
 
-#include <memory>
-
-#include "native/igfs/path.h"
-#include "native/igfs/tree.h"
+#include "native/igfs/backend.h"
 
 namespace ignite_strategy {
 namespace igfs {
 
 // The copy appears whole, at the end. Replaces a file. Memory does not depend on the file's size.
-void CopyFile(const std::shared_ptr<Tree>& source_tree, const Path& source,
-              const std::shared_ptr<Tree>& target_tree, const Path& target, const Wait& wait);
+void CopyFile(Backend& source_backend, const Path& source, Backend& target_backend, const Path& target,
+              const Wait& wait);
 
 }  // namespace igfs
 }  // namespace ignite_strategy

@@ -1,4 +1,4 @@
-// A file that is open for reading: the version that was there when it was opened.
+// A file of the caches that is open for reading.
 #ifndef IGNITE_STRATEGY_NATIVE_IGFS_FILE_READER_H_
 #define IGNITE_STRATEGY_NATIVE_IGFS_FILE_READER_H_
 
@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 
+#include "native/igfs/backend.h"
 #include "native/igfs/block_reader.h"
 #include "native/igfs/path.h"
 #include "native/igfs/tree.h"
@@ -14,17 +15,15 @@
 namespace ignite_strategy {
 namespace igfs {
 
-// Thread-safe. A sequential reader gets read-ahead; reads of other threads meanwhile go their own way beside
+// A sequential reader gets read-ahead; reads of other threads meanwhile go their own way beside
 // it.
-class FileReader {
+class FileReader : public ReadableFile {
  public:
   // Throws Error(kNotFound) or, for a directory, Error(kFailedPrecondition).
   static std::unique_ptr<FileReader> Open(std::shared_ptr<Tree> tree, const Path& path, const Wait& wait);
 
-  // Copies what there is of [offset, offset + size) and returns how much that is: less than `size` only at
-  // the end of the file. A read beyond the end looks once whether the file has grown.
-  std::size_t Read(std::uint64_t offset, std::size_t size, char* out, const Wait& wait);
-  std::uint64_t size() const;
+  std::size_t Read(std::uint64_t offset, std::size_t size, char* out, const Wait& wait) override;
+  std::uint64_t size() const override;
 
  private:
   FileReader(std::shared_ptr<Tree> tree, Place place, std::string what);

@@ -1,4 +1,5 @@
-// A file that is open for writing. Nobody sees anything of it until Flush or Close publishes it in one step.
+// A file of the caches that is open for writing. Nobody sees anything of it until Flush or Close publishes it
+// in one step.
 #ifndef IGNITE_STRATEGY_NATIVE_IGFS_FILE_WRITER_H_
 #define IGNITE_STRATEGY_NATIVE_IGFS_FILE_WRITER_H_
 
@@ -10,38 +11,27 @@
 #include <utility>
 #include <vector>
 
+#include "native/igfs/backend.h"
 #include "native/igfs/path.h"
 #include "native/igfs/tree.h"
 
 namespace ignite_strategy {
 namespace igfs {
 
-enum class Mode {
-  kReplace,    // "w"
-  kAppend,     // "a": keeps what is there, creates the file if there is none
-  kExclusive,  // "x": there must be none
-};
-
-// Thread-safe. After an error of Append or Flush the writer is finished: Close repeats the error and
-// publishes nothing.
-class FileWriter {
+class FileWriter : public WritableFile {
  public:
   // The directory must exist.
   static std::unique_ptr<FileWriter> Open(std::shared_ptr<Tree> tree, const Path& path, Mode mode,
                                           const Wait& wait);
-  // What was not published is dropped.
-  ~FileWriter();
+  ~FileWriter() override;
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
 
-  void Append(const char* data, std::size_t size, const Wait& wait);
-  // Everything written so far is published when this returns.
-  void Flush(const Wait& wait);
-  // Publishes the rest. A second call does nothing.
-  void Close(const Wait& wait);
-  // Closes without publishing what was not published yet.
-  void Abandon() noexcept;
-  std::uint64_t Tell() const;
+  void Append(const char* data, std::size_t size, const Wait& wait) override;
+  void Flush(const Wait& wait) override;
+  void Close(const Wait& wait) override;
+  void Abandon() noexcept override;
+  std::uint64_t Tell() const override;
 
  private:
   // A block on its way: kept until the server has it, so that it can be sent again.

@@ -60,13 +60,6 @@ Lease Store::Connect(const Wait& wait, bool fresh) {
   }
 }
 
-Error Store::Outward(const Error& error) {
-  const bool known = error.code() == Code::kPermissionDenied || error.code() == Code::kUnauthenticated ||
-                     error.code() == Code::kResourceExhausted || error.code() == Code::kUnimplemented;
-  if (error.server_status() == 0 || known) return error;
-  return Error(Code::kUnavailable, error.message(), error.server_status());
-}
-
 void Store::PutTreePrefix(Writer& writer, std::optional<std::int32_t> transaction) const {
   writer.Put(tree_id_).Put<std::uint8_t>(transaction ? kInTransaction : 0);
   if (transaction) writer.Put(*transaction);

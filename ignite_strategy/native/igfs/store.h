@@ -94,9 +94,6 @@ class Store {
   static bool IsBroken(const Error& error) {
     return error.code() == Code::kUnavailable && error.server_status() == 0;
   }
-  // An error as those see it who know files, not caches: what the server could not do for us is kUnavailable,
-  // never kNotFound, because a caller that hears kNotFound believes that there is no such file.
-  static Error Outward(const Error& error);
   static bool IsMissingCache(const Error& error) { return error.server_status() == kCacheDoesNotExist; }
 
  private:

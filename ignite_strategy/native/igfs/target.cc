@@ -76,7 +76,17 @@ void SetDefaultCluster(const std::string& addresses, const std::string& security
   Default() = std::move(cluster);
 }
 
-Target ResolveTarget(const Location& location, const SecuritySettings* security) {
+BackendKind ParseBackend(const std::string& text, const std::string& what) {
+  if (text == "caches") return BackendKind::kCaches;
+  if (text == "endpoint") return BackendKind::kEndpoint;
+  throw Error(Code::kInvalidArgument,
+              what + "=" + text +
+                  " is neither \"caches\" (any Ignite >= 2.8, port 10800) nor \"endpoint\" (IGFS itself, in "
+                  "Ignite <= 2.8.1, port 10500)");
+}
+
+Target ResolveTarget(const Location& location, const SecuritySettings* security,
+                     std::optional<BackendKind> kind) {
   const FilesystemEnvironment environment = ReadFilesystemEnvironment();
   DefaultCluster defaults;
   {
@@ -92,27 +102,40 @@ Target ResolveTarget(const Location& location, const SecuritySettings* security)
                 "IGFS_FS_NAME='" + target.file_system +
                     "': a file system name has 1 to 64 letters, digits, '_', '-' or '.'");
   }
-  const std::uint16_t port = location.port.value_or(environment.port.value_or(kDefaultPort));
+  if (!kind && environment.backend) kind = ParseBackend(*environment.backend, "IGFS_BACKEND");
+  const bool endpoint_asked = kind == BackendKind::kEndpoint;
+  const std::uint16_t default_port = endpoint_asked ? kEndpointPort : kDefaultPort;
+  const std::uint16_t port = location.port.value_or(environment.port.value_or(default_port));
+  SecuritySettings settings;
   if (!location.host.empty()) {
     target.endpoints = {Endpoint{location.host, port}};
   } else if (environment.host || environment.port) {
     target.endpoints = {Endpoint{environment.host.value_or("localhost"), port}};
   } else {
     target.endpoints = defaults.endpoints;
+    settings = defaults.security;
+    if (endpoint_asked) {
+      for (Endpoint& endpoint : target.endpoints) endpoint.port = kEndpointPort;
+    }
   }
   if (target.endpoints.empty()) target.endpoints = {Endpoint{"localhost", port}};
-  const bool theirs = std::find(defaults.endpoints.begin(), defaults.endpoints.end(),
-                                target.endpoints.front()) != defaults.endpoints.end();
-  const SecuritySettings settings = security ? *security : theirs ? defaults.security : SecuritySettings{};
-  const auto resolved = settings.Resolve(ReadSecurityEnvironment(kFilesystemPrefixes));
-  for (Endpoint& endpoint : target.endpoints) {
-    endpoint.security = resolved;
-    if (endpoint.port != kNativeEndpointPort) continue;
-    throw Error(Code::kUnimplemented,
-                endpoint.ToString() +
-                    ": port 10500 is the native IGFS endpoint of Ignite <= 2.8.1, which is not "
-                    "supported yet; use the thin client port (10800) of an Ignite >= 2.8");
+  if (std::find(defaults.endpoints.begin(), defaults.endpoints.end(), target.endpoints.front()) !=
+      defaults.endpoints.end()) {
+    settings = defaults.security;
   }
+  if (security != nullptr) settings = *security;
+  target.kind = kind.value_or(target.endpoints.front().port == kEndpointPort ? BackendKind::kEndpoint
+                                                                             : BackendKind::kCaches);
+  const auto resolved = settings.Resolve(ReadSecurityEnvironment(kFilesystemPrefixes));
+  if (resolved && target.kind == BackendKind::kEndpoint) {
+    throw Error(
+        Code::kInvalidArgument,
+        target.endpoints.front().ToString() +
+            ": TLS or a user is asked for (by argument, by the open resolver or by IGFS_TLS, "
+            "IGFS_USERNAME and so on), and IGFS's own endpoint has neither: leave them out, or use the "
+            "thin client's port (10800), which has both");
+  }
+  for (Endpoint& endpoint : target.endpoints) endpoint.security = resolved;
   return target;
 }
 

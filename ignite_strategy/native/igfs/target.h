@@ -3,6 +3,7 @@
 #define IGNITE_STRATEGY_NATIVE_IGFS_TARGET_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,15 @@ namespace igfs {
 // The file system that `igfs:///` means, as in the original.
 constexpr char kDefaultFileSystem[] = "default_fs";
 // The port of IGFS's own protocol in Ignite <= 2.8.1.
-constexpr std::uint16_t kNativeEndpointPort = 10500;
+constexpr std::uint16_t kEndpointPort = 10500;
+
+// What keeps the files.
+enum class BackendKind {
+  kCaches,    // two caches, through the thin client's protocol
+  kEndpoint,  // IGFS, through its own protocol
+};
+// "caches" or "endpoint". Throws Error(kInvalidArgument) naming `what`, the argument or variable.
+BackendKind ParseBackend(const std::string& text, const std::string& what);
 
 // IGFS_BLOCK_SIZE, IGFS_BACKUPS, IGFS_GRACE_SECONDS, IGFS_WRITER_LEASE_SECONDS.
 struct Options {
@@ -28,13 +37,14 @@ struct Options {
 struct Target {
   std::vector<Endpoint> endpoints;  // tried in this order, never empty
   std::string file_system;
+  BackendKind kind = BackendKind::kCaches;
   Options options;
 
   // FS@host:port,host:port: identifies the file system within the process and names it in messages.
   std::string ToString() const;
   // Whether two URIs mean the same tree.
   bool SameTree(const Target& other) const {
-    return endpoints == other.endpoints && file_system == other.file_system;
+    return kind == other.kind && endpoints == other.endpoints && file_system == other.file_system;
   }
 };
 
@@ -45,9 +55,12 @@ void SetDefaultCluster(const std::string& addresses, const std::string& security
 
 // What the URI says, else IGFS_HOST, IGFS_PORT and IGFS_FS_NAME, else the default endpoints, else
 // localhost:10800; TLS, user and password: `security` if given, else those of the default endpoints, with the
-// variables IGFS_TLS and so on (see kFilesystemPrefixes) before both. Throws Error(kUnimplemented) for the
-// port of the native endpoint.
-Target ResolveTarget(const Location& location, const SecuritySettings* security = nullptr);
+// variables IGFS_TLS and so on (see kFilesystemPrefixes) before both. The backend: `kind` if given, else
+// IGFS_BACKEND, else that of IGFS's own endpoint for its port 10500 and caches for every other. With the
+// endpoint asked for, its port is the default one, also on the hosts of the default endpoints. Throws
+// Error(kInvalidArgument) for TLS or a user with the endpoint, whose protocol has neither.
+Target ResolveTarget(const Location& location, const SecuritySettings* security = nullptr,
+                     std::optional<BackendKind> kind = std::nullopt);
 
 }  // namespace igfs
 }  // namespace ignite_strategy

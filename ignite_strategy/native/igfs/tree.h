@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "native/igfs/backend.h"
 #include "native/igfs/collector.h"
 #include "native/igfs/path.h"
 #include "native/igfs/records.h"
@@ -19,12 +20,6 @@
 
 namespace ignite_strategy {
 namespace igfs {
-
-struct Status {
-  bool is_directory = false;
-  std::uint64_t size = 0;
-  std::int64_t mtime = 0;  // nanoseconds since 1970
-};
 
 // Where a path leads: the key of its entry, and the entry if there is one. The root has a record and no key.
 struct Place {

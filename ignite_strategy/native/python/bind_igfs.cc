@@ -11,9 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "native/igfs/backend.h"
 #include "native/igfs/copy.h"
-#include "native/igfs/file_reader.h"
-#include "native/igfs/file_writer.h"
 #include "native/igfs/path.h"
 #include "native/igfs/target.h"
 #include "native/igfs/tree.h"
@@ -32,13 +31,13 @@ auto Unlocked(Body body) -> decltype(body(std::declval<const Wait&>())) {
   try {
     return body(wait);
   } catch (const Error& error) {
-    throw igfs::Store::Outward(error);
+    throw igfs::Outward(error);
   }
 }
 
 class PythonReader {
  public:
-  explicit PythonReader(std::unique_ptr<igfs::FileReader> reader) : reader_(std::move(reader)) {}
+  explicit PythonReader(std::unique_ptr<igfs::ReadableFile> reader) : reader_(std::move(reader)) {}
 
   nb::bytes ReadAt(std::uint64_t offset, std::size_t size) {
     // A read beyond the end costs no memory; a file that has grown meanwhile is read on by the next call.
@@ -53,12 +52,12 @@ class PythonReader {
 
  private:
   static constexpr std::uint64_t kLookAhead = 1 << 16;
-  std::unique_ptr<igfs::FileReader> reader_;
+  std::unique_ptr<igfs::ReadableFile> reader_;
 };
 
 class PythonWriter {
  public:
-  explicit PythonWriter(std::unique_ptr<igfs::FileWriter> writer) : writer_(std::move(writer)) {}
+  explicit PythonWriter(std::unique_ptr<igfs::WritableFile> writer) : writer_(std::move(writer)) {}
 
   void Write(const nb::bytes& data) {
     Unlocked([&](const Wait& wait) { writer_->Append(data.c_str(), data.size(), wait); });
@@ -76,7 +75,7 @@ class PythonWriter {
   std::uint64_t Tell() const { return writer_->Tell(); }
 
  private:
-  std::unique_ptr<igfs::FileWriter> writer_;
+  std::unique_ptr<igfs::WritableFile> writer_;
 };
 
 nb::dict StatusDict(const igfs::Status& status) {
@@ -97,7 +96,8 @@ igfs::Mode ParseMode(const std::string& mode) {
 class PythonFileSystem {
  public:
   PythonFileSystem(const std::optional<std::string>& host, std::optional<std::int64_t> port,
-                   const std::optional<std::string>& name, const std::optional<nb::bytes>& security) {
+                   const std::optional<std::string>& name, const std::optional<nb::bytes>& security,
+                   const std::optional<std::string>& backend) {
     igfs::Location location;
     location.host = host.value_or("");
     location.file_system = name.value_or("");
@@ -108,65 +108,79 @@ class PythonFileSystem {
     if (port) location.port = static_cast<std::uint16_t>(*port);
     std::optional<SecuritySettings> settings;
     if (security) settings = SecuritySettings::Parse(std::string(security->c_str(), security->size()));
-    tree_ = igfs::Tree::Mount(igfs::ResolveTarget(location, settings ? &*settings : nullptr));
+    std::optional<igfs::BackendKind> kind;
+    if (backend) kind = igfs::ParseBackend(*backend, "backend");
+    backend_ = igfs::Backend::Mount(igfs::ResolveTarget(location, settings ? &*settings : nullptr, kind));
   }
 
   nb::dict Stat(const std::string& path) {
     return StatusDict(
-        Unlocked([&](const Wait& wait) { return tree_->GetStatus(igfs::ParsePath(path), wait); }));
+        Unlocked([&](const Wait& wait) { return backend_->GetStatus(igfs::ParsePath(path), wait); }));
   }
   nb::list List(const std::string& path) {
     const auto children =
-        Unlocked([&](const Wait& wait) { return tree_->List(igfs::ParsePath(path), wait); });
+        Unlocked([&](const Wait& wait) { return backend_->List(igfs::ParsePath(path), wait); });
     nb::list list;
     for (const auto& [name, status] : children) list.append(nb::make_tuple(name, StatusDict(status)));
     return list;
   }
   void MakeDirectory(const std::string& path) {
-    Unlocked([&](const Wait& wait) { tree_->MakeDirectory(igfs::ParsePath(path), wait); });
+    Unlocked([&](const Wait& wait) { backend_->MakeDirectory(igfs::ParsePath(path), wait); });
   }
   void MakeDirectories(const std::string& path) {
-    Unlocked([&](const Wait& wait) { tree_->MakeDirectories(igfs::ParsePath(path), wait); });
+    Unlocked([&](const Wait& wait) { backend_->MakeDirectories(igfs::ParsePath(path), wait); });
   }
   void RemoveFile(const std::string& path) {
-    Unlocked([&](const Wait& wait) { tree_->RemoveFile(igfs::ParsePath(path), wait); });
+    Unlocked([&](const Wait& wait) { backend_->RemoveFile(igfs::ParsePath(path), wait); });
   }
   void RemoveDirectory(const std::string& path) {
-    Unlocked([&](const Wait& wait) { tree_->RemoveDirectory(igfs::ParsePath(path), wait); });
+    Unlocked([&](const Wait& wait) { backend_->RemoveDirectory(igfs::ParsePath(path), wait); });
   }
   void RemoveTree(const std::string& path) {
-    Unlocked([&](const Wait& wait) { tree_->RemoveTree(igfs::ParsePath(path), wait); });
+    Unlocked([&](const Wait& wait) { backend_->RemoveTree(igfs::ParsePath(path), wait); });
   }
   void Rename(const std::string& source, const std::string& target) {
     Unlocked(
-        [&](const Wait& wait) { tree_->Rename(igfs::ParsePath(source), igfs::ParsePath(target), wait); });
+        [&](const Wait& wait) { backend_->Rename(igfs::ParsePath(source), igfs::ParsePath(target), wait); });
   }
   void Copy(const std::string& source, const std::string& target) {
     Unlocked([&](const Wait& wait) {
-      igfs::CopyFile(tree_, igfs::ParsePath(source), tree_, igfs::ParsePath(target), wait);
+      igfs::CopyFile(*backend_, igfs::ParsePath(source), *backend_, igfs::ParsePath(target), wait);
     });
   }
   std::unique_ptr<PythonReader> OpenRead(const std::string& path) {
-    return std::make_unique<PythonReader>(Unlocked(
-        [&](const Wait& wait) { return igfs::FileReader::Open(tree_, igfs::ParsePath(path), wait); }));
+    return std::make_unique<PythonReader>(
+        Unlocked([&](const Wait& wait) { return backend_->OpenRead(igfs::ParsePath(path), wait); }));
   }
   std::unique_ptr<PythonWriter> OpenWrite(const std::string& path, const std::string& mode) {
     const igfs::Mode parsed = ParseMode(mode);
-    return std::make_unique<PythonWriter>(Unlocked([&](const Wait& wait) {
-      return igfs::FileWriter::Open(tree_, igfs::ParsePath(path), parsed, wait);
-    }));
+    return std::make_unique<PythonWriter>(
+        Unlocked([&](const Wait& wait) { return backend_->OpenWrite(igfs::ParsePath(path), parsed, wait); }));
   }
-  nb::dict Usage() { return MeasureTree(*tree_); }
+  nb::dict Usage() { return MeasureTree(Caches()); }
   nb::dict Check(bool repair, bool offline, const nb::object& progress) {
-    return CheckTree(*tree_, repair, offline, progress);
+    return CheckTree(Caches(), repair, offline, progress);
   }
   void Tend() {
-    Unlocked([&](const Wait& wait) { tree_->Tend(wait); });
+    Unlocked([&](const Wait& wait) { backend_->Tend(wait); });
   }
-  std::string target() const { return tree_->store().target().ToString(); }
+  std::string target() const { return backend_->target().ToString(); }
+  std::string backend() const {
+    return backend_->target().kind == igfs::BackendKind::kEndpoint ? "endpoint" : "caches";
+  }
 
  private:
-  std::shared_ptr<igfs::Tree> tree_;
+  igfs::Tree& Caches() const {
+    igfs::Tree* tree = backend_->tree();
+    if (tree != nullptr) return *tree;
+    throw Error(
+        Code::kUnimplemented,
+        backend_->target().ToString() +
+            ": IGFS keeps its files itself and does not let its caches be looked into; only a file system "
+            "on caches can be measured and checked");
+  }
+
+  std::shared_ptr<igfs::Backend> backend_;
 };
 
 }  // namespace
@@ -182,11 +196,12 @@ void BindIgfs(nb::module_& module) {
       .def("close", &PythonWriter::Close, "Publishes the rest.")
       .def("abandon", &PythonWriter::Abandon, "Closes without publishing what was not published yet.")
       .def("tell", &PythonWriter::Tell);
-  nb::class_<PythonFileSystem>(module, "FileSystem", "One file system on the caches of an Ignite cluster.")
+  nb::class_<PythonFileSystem>(module, "FileSystem", "One file system of an Ignite cluster.")
       .def(nb::init<const std::optional<std::string>&, std::optional<std::int64_t>,
-                    const std::optional<std::string>&, const std::optional<nb::bytes>&>(),
+                    const std::optional<std::string>&, const std::optional<nb::bytes>&,
+                    const std::optional<std::string>&>(),
            nb::arg("host") = nb::none(), nb::arg("port") = nb::none(), nb::arg("name") = nb::none(),
-           nb::arg("security") = nb::none())
+           nb::arg("security") = nb::none(), nb::arg("backend") = nb::none())
       .def("stat", &PythonFileSystem::Stat, nb::arg("path"))
       .def("list", &PythonFileSystem::List, nb::arg("path"))
       .def("mkdir", &PythonFileSystem::MakeDirectory, nb::arg("path"))
@@ -202,7 +217,8 @@ void BindIgfs(nb::module_& module) {
       .def("check", &PythonFileSystem::Check, nb::arg("repair") = false, nb::arg("offline") = false,
            nb::arg("progress") = nb::none(), "What should not be there, or is missing.")
       .def("tend", &PythonFileSystem::Tend, "Frees what is due, of what nobody needs any more.")
-      .def_prop_ro("target", &PythonFileSystem::target, "FILE_SYSTEM@host:port,...");
+      .def_prop_ro("target", &PythonFileSystem::target, "FILE_SYSTEM@host:port,...")
+      .def_prop_ro("backend", &PythonFileSystem::backend, "What keeps the files: caches or endpoint.");
   module.def(
       "set_default_cluster",
       [](const std::string& addresses, const nb::bytes& security) {

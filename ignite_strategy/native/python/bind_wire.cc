@@ -135,6 +135,7 @@ nb::dict FilesystemDict() {
   dict["host"] = environment.host;
   dict["port"] = environment.port;
   dict["name"] = environment.name;
+  dict["backend"] = environment.backend;
   return dict;
 }
 

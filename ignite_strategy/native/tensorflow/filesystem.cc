@@ -1,4 +1,4 @@
-// igfs:// for TensorFlow: the tables of a filesystem plugin over native/igfs.
+// igfs:// for TensorFlow: the tables of a filesystem plugin over the backends of native/igfs.
 //
 // Each slot parses its URI, calls native/igfs and sets the status exactly once; no exception leaves it.
 // Sections, as in the interface: 1 files for reading, 2 files for writing, 3 the tree, 4 registration.
@@ -8,12 +8,10 @@
 #include <new>
 #include <string>
 
+#include "native/igfs/backend.h"
 #include "native/igfs/copy.h"
-#include "native/igfs/file_reader.h"
-#include "native/igfs/file_writer.h"
 #include "native/igfs/path.h"
 #include "native/igfs/target.h"
-#include "native/igfs/tree.h"
 #include "native/tensorflow/tf_filesystem_api.h"
 #include "native/tensorflow/tf_symbols.h"
 #include "native/wire/interrupt.h"
@@ -21,8 +19,8 @@
 namespace ignite_strategy {
 namespace {
 
+using igfs::Backend;
 using igfs::Location;
-using igfs::Tree;
 using tf_filesystem::FileStatistics;
 using tf_filesystem::FilesystemOps;
 using tf_filesystem::RandomAccessFile;
@@ -49,7 +47,7 @@ void Run(TF_Status* status, Body body) noexcept {
     body(static_cast<const Wait&>(wait));
     return SetStatus(status, Code::kOk, "");
   } catch (const Error& error) {
-    const Error outward = igfs::Store::Outward(error);
+    const Error outward = igfs::Outward(error);
     return SetStatus(status, outward.code(), outward.what());
   } catch (const std::bad_alloc&) {
     return SetStatus(status, Code::kResourceExhausted, "igfs: out of memory");
@@ -59,13 +57,13 @@ void Run(TF_Status* status, Body body) noexcept {
 }
 
 struct Target {
-  std::shared_ptr<Tree> tree;
+  std::shared_ptr<Backend> backend;
   igfs::Path path;
 };
 
 Target Open(const char* uri) {
   Location location = igfs::ParseLocation(uri);
-  return {Tree::Mount(igfs::ResolveTarget(location)), std::move(location.path)};
+  return {Backend::Mount(igfs::ResolveTarget(location)), std::move(location.path)};
 }
 
 char* CopyOf(const std::string& text) {
@@ -77,8 +75,8 @@ char* CopyOf(const std::string& text) {
 // --- 1. Files for reading
 // ---------------------------------------------------------------------------------------------
 
-igfs::FileReader* Reading(const RandomAccessFile* file) {
-  return static_cast<igfs::FileReader*>(file->plugin_file);
+igfs::ReadableFile* Reading(const RandomAccessFile* file) {
+  return static_cast<igfs::ReadableFile*>(file->plugin_file);
 }
 
 void CleanupReading(RandomAccessFile* file) { delete Reading(file); }
@@ -98,15 +96,15 @@ void NewRandomAccessFile(const TfFilesystem*, const char* uri, RandomAccessFile*
   file->plugin_file = nullptr;
   Run(status, [&](const Wait& wait) {
     Target target = Open(uri);
-    file->plugin_file = igfs::FileReader::Open(std::move(target.tree), target.path, wait).release();
+    file->plugin_file = target.backend->OpenRead(target.path, wait).release();
   });
 }
 
 // --- 2. Files for writing
 // ---------------------------------------------------------------------------------------------
 
-igfs::FileWriter* Writing(const WritableFile* file) {
-  return static_cast<igfs::FileWriter*>(file->plugin_file);
+igfs::WritableFile* Writing(const WritableFile* file) {
+  return static_cast<igfs::WritableFile*>(file->plugin_file);
 }
 
 // Parts of TensorFlow drop a file without closing it and count on its content (the lock file of
@@ -141,7 +139,7 @@ void OpenForWriting(const char* uri, igfs::Mode mode, WritableFile* file, TF_Sta
   file->plugin_file = nullptr;
   Run(status, [&](const Wait& wait) {
     Target target = Open(uri);
-    file->plugin_file = igfs::FileWriter::Open(std::move(target.tree), target.path, mode, wait).release();
+    file->plugin_file = target.backend->OpenWrite(target.path, mode, wait).release();
   });
 }
 
@@ -163,29 +161,29 @@ void Init(TfFilesystem* filesystem, TF_Status* status) {
 
 void Cleanup(TfFilesystem*) {}
 
-// Runs `(tree.*method)(path, wait)`.
+// Runs `(backend.*method)(path, wait)`.
 template <typename Method>
 void RunOnTree(const char* uri, TF_Status* status, Method method) {
   Run(status, [&](const Wait& wait) {
     const Target target = Open(uri);
-    ((*target.tree).*method)(target.path, wait);
+    ((*target.backend).*method)(target.path, wait);
   });
 }
 
 void CreateDir(const TfFilesystem*, const char* uri, TF_Status* status) {
-  RunOnTree(uri, status, &Tree::MakeDirectory);
+  RunOnTree(uri, status, &Backend::MakeDirectory);
 }
 
 void RecursivelyCreateDir(const TfFilesystem*, const char* uri, TF_Status* status) {
-  RunOnTree(uri, status, &Tree::MakeDirectories);
+  RunOnTree(uri, status, &Backend::MakeDirectories);
 }
 
 void DeleteFile(const TfFilesystem*, const char* uri, TF_Status* status) {
-  RunOnTree(uri, status, &Tree::RemoveFile);
+  RunOnTree(uri, status, &Backend::RemoveFile);
 }
 
 void DeleteDir(const TfFilesystem*, const char* uri, TF_Status* status) {
-  RunOnTree(uri, status, &Tree::RemoveDirectory);
+  RunOnTree(uri, status, &Backend::RemoveDirectory);
 }
 
 void DeleteRecursively(const TfFilesystem*, const char* uri, std::uint64_t* undeleted_files,
@@ -194,7 +192,7 @@ void DeleteRecursively(const TfFilesystem*, const char* uri, std::uint64_t* unde
   *undeleted_dirs = 1;  // all or nothing: the tree disappears in one step
   Run(status, [&](const Wait& wait) {
     const Target target = Open(uri);
-    target.tree->RemoveTree(target.path, wait);
+    target.backend->RemoveTree(target.path, wait);
     *undeleted_dirs = 0;
   });
 }
@@ -202,24 +200,24 @@ void DeleteRecursively(const TfFilesystem*, const char* uri, std::uint64_t* unde
 void RenameFile(const TfFilesystem*, const char* source_uri, const char* target_uri, TF_Status* status) {
   Run(status, [&](const Wait& wait) {
     const Target source = Open(source_uri), target = Open(target_uri);
-    if (!source.tree->store().target().SameTree(target.tree->store().target())) {
-      throw Error(Code::kUnimplemented, source.tree->Describe(source.path) + " cannot be renamed to " +
-                                            target.tree->Describe(target.path) +
+    if (!source.backend->target().SameTree(target.backend->target())) {
+      throw Error(Code::kUnimplemented, source.backend->Describe(source.path) + " cannot be renamed to " +
+                                            target.backend->Describe(target.path) +
                                             ", in another file system; copy it and remove it");
     }
-    source.tree->Rename(source.path, target.path, wait);
+    source.backend->Rename(source.path, target.path, wait);
   });
 }
 
 void CopyFile(const TfFilesystem*, const char* source_uri, const char* target_uri, TF_Status* status) {
   Run(status, [&](const Wait& wait) {
     const Target source = Open(source_uri), target = Open(target_uri);
-    igfs::CopyFile(source.tree, source.path, target.tree, target.path, wait);
+    igfs::CopyFile(*source.backend, source.path, *target.backend, target.path, wait);
   });
 }
 
 void PathExists(const TfFilesystem*, const char* uri, TF_Status* status) {
-  RunOnTree(uri, status, &Tree::GetStatus);
+  RunOnTree(uri, status, &Backend::GetStatus);
 }
 
 bool PathsExist(const TfFilesystem* filesystem, char** uris, int count, TF_Status** statuses) {
@@ -228,7 +226,7 @@ bool PathsExist(const TfFilesystem* filesystem, char** uris, int count, TF_Statu
     bool found = false;
     const auto look = [&](const Wait& wait) {
       const Target target = Open(uris[i]);
-      target.tree->GetStatus(target.path, wait);
+      target.backend->GetStatus(target.path, wait);
       found = true;
     };
     Run(statuses != nullptr ? statuses[i] : nullptr, look);
@@ -240,7 +238,7 @@ bool PathsExist(const TfFilesystem* filesystem, char** uris, int count, TF_Statu
 void Stat(const TfFilesystem*, const char* uri, FileStatistics* statistics, TF_Status* status) {
   Run(status, [&](const Wait& wait) {
     const Target target = Open(uri);
-    const igfs::Status found = target.tree->GetStatus(target.path, wait);
+    const igfs::Status found = target.backend->GetStatus(target.path, wait);
     *statistics = {static_cast<std::int64_t>(found.size), found.mtime, found.is_directory};
   });
 }
@@ -249,10 +247,10 @@ bool IsDirectory(const TfFilesystem*, const char* uri, TF_Status* status) {
   bool is_directory = false;
   Run(status, [&](const Wait& wait) {
     const Target target = Open(uri);
-    is_directory = target.tree->GetStatus(target.path, wait).is_directory;
+    is_directory = target.backend->GetStatus(target.path, wait).is_directory;
     if (!is_directory) {
       throw Error(Code::kFailedPrecondition,
-                  target.tree->Describe(target.path) + " is a file, not a directory");
+                  target.backend->Describe(target.path) + " is a file, not a directory");
     }
   });
   return is_directory;
@@ -262,10 +260,10 @@ std::int64_t GetFileSize(const TfFilesystem*, const char* uri, TF_Status* status
   std::int64_t size = -1;
   Run(status, [&](const Wait& wait) {
     const Target target = Open(uri);
-    const igfs::Status found = target.tree->GetStatus(target.path, wait);
+    const igfs::Status found = target.backend->GetStatus(target.path, wait);
     if (found.is_directory) {
       throw Error(Code::kFailedPrecondition,
-                  target.tree->Describe(target.path) + " is a directory, not a file");
+                  target.backend->Describe(target.path) + " is a directory, not a file");
     }
     size = static_cast<std::int64_t>(found.size);
   });
@@ -287,7 +285,7 @@ int GetChildren(const TfFilesystem*, const char* uri, char*** entries, TF_Status
   *entries = nullptr;
   Run(status, [&](const Wait& wait) {
     const Target target = Open(uri);
-    const auto children = target.tree->List(target.path, wait);
+    const auto children = target.backend->List(target.path, wait);
     auto* names = static_cast<char**>(std::malloc(sizeof(char*) * (children.size() + 1)));
     if (names == nullptr) throw std::bad_alloc();
     for (const auto& [name, unused] : children) names[count++] = CopyOf(name);

@@ -176,7 +176,7 @@ SecurityEnvironment ReadSecurityEnvironment(const std::vector<std::string>& pref
 }
 
 FilesystemEnvironment ReadFilesystemEnvironment() {
-  return {GetHost("IGFS_HOST", "IGFS_PORT"), GetPort("IGFS_PORT"), Get("IGFS_FS_NAME")};
+  return {GetHost("IGFS_HOST", "IGFS_PORT"), GetPort("IGFS_PORT"), Get("IGFS_FS_NAME"), Get("IGFS_BACKEND")};
 }
 
 }  // namespace ignite_strategy

@@ -35,11 +35,12 @@ struct DatasetEnvironment {
 };
 DatasetEnvironment ReadDatasetEnvironment();
 
-// IGFS_HOST, IGFS_PORT, IGFS_FS_NAME.
+// IGFS_HOST, IGFS_PORT, IGFS_FS_NAME, IGFS_BACKEND.
 struct FilesystemEnvironment {
   std::optional<std::string> host;
   std::optional<std::uint16_t> port;
   std::optional<std::string> name;
+  std::optional<std::string> backend;
 };
 FilesystemEnvironment ReadFilesystemEnvironment();
 
