@@ -219,7 +219,9 @@ class FileSystem:
     def spaces(self) -> Sequence[NodeSpace]:
         """The memory of each node of the cluster, and how much of it is used; see :func:`.space.node_spaces`."""
         if self._native.backend != "caches":
-            raise UnsupportedError(f"{self._native.target}: IGFS does not tell how much memory its nodes have")
+            raise UnsupportedError(
+                f"{self._native.target}: IGFS does not tell how much memory its nodes have"
+            )
         addresses = self._native.target.rpartition("@")[2].split(",")
         return node_spaces(settings.parse_endpoints(addresses), self._security)
 
