@@ -104,7 +104,8 @@ def arguments_of(
     )
     return (
         tf.constant(config, tf.string),
-        tf.cast(tensors.get("host", tf.constant("")), tf.string),
+        # Marked, so that an empty name is not taken for none.
+        tf.strings.join(["=", tf.cast(tensors["host"], tf.string)]) if "host" in tensors else tf.constant(""),
         tf.reshape(tf.cast(tensors.get("port", tf.constant([], tf.int32)), tf.int32), [-1]),
         tf.reshape(tf.cast(tensors.get("part", tf.constant([], tf.int32)), tf.int32), [-1]),
     )

@@ -292,6 +292,33 @@ class TestInterleave:
         assert sorted(rows) == list(range(100))
         assert rows[5] == ([b"a", b""], [True, False])
 
+    @pytest.mark.parametrize(
+        ("host", "port", "part", "text"),
+        [
+            ("nohost.invalid", None, 0, "nohost.invalid"),
+            ("", None, 0, "host is empty"),
+            (None, 1, 0, "127.0.0.1:1"),
+            (None, None, -7, "part = -7"),
+        ],
+    )
+    def test_wrong_values_are_errors_and_never_the_rows_of_schema_host(
+        self, parts, where, host, port, part, text
+    ):
+        given = [
+            tf.constant(where["host"] if host is None else host),
+            tf.constant(port or where["port"]),
+        ]
+        dataset = IgniteDataset(
+            parts,
+            *given,
+            part=tf.constant(part),
+            nulls="mask",
+            schema_host=where["host"],
+            schema_port=where["port"],
+        )
+        with pytest.raises(tf.errors.OpError, match=text):
+            list(dataset)
+
 
 def in_a_graph(build):
     """The rows of a dataset that is built and run as an Estimator does it."""

@@ -41,8 +41,8 @@ class FileReader : public ReadableFile {
   std::mutex sequential_mutex_;  // of what follows
   BlockReader blocks_;
   std::shared_ptr<const Record> blocks_version_;
-  std::uint64_t next_ = 0;  // where a sequential reader goes on
-  std::size_t ahead_ = 0;
+  std::uint64_t next_ = 0;   // where a sequential reader goes on
+  std::uint64_t begun_ = 0;  // where it began
 };
 
 }  // namespace igfs

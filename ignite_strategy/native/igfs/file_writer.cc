@@ -41,11 +41,6 @@ std::unique_ptr<FileWriter> FileWriter::Open(std::shared_ptr<Tree> tree, const P
     throw Error(Code::kFailedPrecondition, what + " is a directory, not a file");
   }
   if (place.record && mode == Mode::kExclusive) throw Error(Code::kAlreadyExists, what + " exists already");
-  if (!place.record && path.size() > 1) {
-    const Path above(path.begin(), path.end() - 1);
-    if (!tree->Resolve(above, wait).record)
-      throw Error(Code::kNotFound, tree->Describe(above) + ": no such directory");
-  }
   std::unique_ptr<FileWriter> writer(
       new FileWriter(std::move(tree), std::move(place), mode, std::move(what)));
   if (writer->seen_) writer->KeepOld(*writer->seen_, wait);

@@ -45,7 +45,7 @@ nb::bytes PythonOwners(const std::string& host, std::uint16_t port, const std::s
     const WithoutPython unlocked;
     const Lease lease = Pool::Process().Acquire(endpoint, timeouts, wait);
     const CacheTopology topology = TakeTopology(*lease, cache, wait);
-    owners = Remember(topology, ObserveOwners(*lease, cache, topology, "", wait).lost);
+    owners = Remember(topology, ObserveOwners(*lease, cache, topology, "", wait).lost, endpoint);
   }
   return nb::bytes(owners.data(), owners.size());
 }

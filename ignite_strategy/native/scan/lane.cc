@@ -63,12 +63,13 @@ void Lane::Read(Unit unit) {
   attempts_ = static_cast<int>(config_.endpoints.size()) + (unit.node.empty() ? 1 : kMoreAttempts);
   fresh_ = false;
   handed_out_ = false;
+  int begun = 0;
   while (true) {
     try {
-      if (!open_ && !OpenUnit(unit, fresh_)) break;
+      if (!open_ && (begun++ > kMoreAttempts || !OpenUnit(unit, fresh_))) break;
       report_ = open_->report;
-      ReadPages(unit);
-      return;
+      if (ReadPages(unit)) return;
+      Drop();
     } catch (const Error& error) {
       Drop();
       Recover(unit, error);
@@ -77,9 +78,11 @@ void Lane::Read(Unit unit) {
     }
   }
   // One by one, where they are now.
+  one_by_one_ = true;
   for (const std::int32_t partition : unit.partitions) {
     Read({Unit::Kind::kPartition, PrimaryOf(partition), {partition}});
   }
+  one_by_one_ = false;
 }
 
 std::string Lane::PrimaryOf(std::int32_t partition) const {
@@ -89,12 +92,14 @@ std::string Lane::PrimaryOf(std::int32_t partition) const {
 }
 
 bool Lane::OpenUnit(const Unit& unit, bool fresh) {
-  if (unit.kind == Unit::Kind::kNode && watch_.Moved(unit)) return false;
+  const TopologyVersion version = watch_.topology()->version;
+  if (unit.kind == Unit::Kind::kNode && !watch_.Exact(unit)) return false;
   doing_ = MakeQuery(unit).Describe();
   report_ = NewReport(unit);
   Connect(unit, fresh);
   if (unit.kind == Unit::Kind::kNode && lease_node_ != unit.node) return false;
   OpenCursor(unit);
+  if (unit.kind == Unit::Kind::kNode) open_->unconfirmed = version;
   return true;
 }
 
@@ -133,7 +138,7 @@ void Lane::OpenCursor(const Unit& unit) {
   const auto& node_id = lease_->node_id();
   report_->SetSource(node_id ? node_id->ToString() : "", lease_->endpoint().ToString());
   report_->state = PartitionReport::kReading;
-  open_.emplace(Open{report_, query, Cursor(&*lease_, query, wait_)});
+  open_.emplace(Open{report_, query, Cursor(&*lease_, query, wait_), std::nullopt});
 }
 
 std::int32_t Lane::ChoosePageRows(const Query& query) {
@@ -166,11 +171,17 @@ std::shared_ptr<Page> Lane::ReceivePage() {
   return page;
 }
 
-void Lane::ReadPages(const Unit& unit) {
+bool Lane::ReadPages(const Unit& unit) {
   while (open_) {
     std::shared_ptr<Page> page = ReceivePage();
     page->report = open_->report;
     if (page->topology_changed) watch_.Notice(page->topology);
+    if (open_->unconfirmed) {
+      // A connection tells each change once, and maybe not to us: so the cluster is asked.
+      watch_.Refresh();
+      if (!(watch_.topology()->version == *open_->unconfirmed)) return false;
+      open_->unconfirmed.reset();
+    }
     // A server that does not say when the topology changes is asked at the end.
     if (page->last && unit.kind == Unit::Kind::kNode && !lease_->version().AtLeast(1, 4)) watch_.Refresh();
     // A partition's own query keeps the partition where it is; a node's query does not, and its rows may be
@@ -188,13 +199,15 @@ void Lane::ReadPages(const Unit& unit) {
       OpenAhead();
       work_.Push(index_, std::move(page));
       wait_.NextSlice("handing over rows");
-      return;
+      return true;
     }
     if (!work_.Push(index_, std::move(page))) throw Error(Code::kCancelled, "the pass was dropped");
   }
+  return true;
 }
 
 void Lane::OpenAhead() {
+  if (one_by_one_) return;  // the unit after this one comes after all of this one
   ahead_ = work_.NextUnit(index_, lease_node_);
   if (!ahead_ || ahead_->kind != Unit::Kind::kPartition || ahead_->node != lease_node_ ||
       watch_.Moved(*ahead_))

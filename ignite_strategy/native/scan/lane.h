@@ -71,17 +71,23 @@ class Lane {
     std::shared_ptr<PartitionReport> report;
     Query query;
     Cursor cursor;
+    // Of a node's query: the cluster's, when it was about to begin, until it is known that it was the same
+    // when it had begun.
+    std::optional<TopologyVersion> unconfirmed;
   };
 
   void Read(Unit unit);
   std::string PrimaryOf(std::int32_t partition) const;
-  // False if the unit cannot be read by one query: its node is out of reach or not the primary of all of it.
+  // False if the unit cannot be read by one query: its node is out of reach, or what it is primary for is not
+  // the unit.
   bool OpenUnit(const Unit& unit, bool fresh);
   void Connect(const Unit& unit, bool fresh);
   std::shared_ptr<PartitionReport> NewReport(const Unit& unit) const;
   Query MakeQuery(const Unit& unit) const;
   void OpenCursor(const Unit& unit);
-  void ReadPages(const Unit& unit);
+  // False if the cluster changed while the unit's query began, so that it may read more or less than the
+  // unit.
+  bool ReadPages(const Unit& unit);
   std::shared_ptr<Page> ReceivePage();
   // Asks for the unit after this one before the last page of this one is used.
   void OpenAhead();
@@ -107,6 +113,7 @@ class Lane {
   std::optional<Unit> ahead_;  // claimed; `open_` is its cursor if it is open already
   std::string doing_;
   std::shared_ptr<PartitionReport> report_;  // of the unit at hand
+  bool one_by_one_ = false;                  // the partitions of a node's unit
   bool handed_out_ = false;                  // rows of the unit at hand
   bool fresh_ = false;                       // the next attempt takes no connection from the pool
   int attempts_ = 0;

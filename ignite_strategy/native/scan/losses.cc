@@ -51,8 +51,10 @@ std::string GetText(Reader& reader) {
   return std::string(reinterpret_cast<const char*>(reader.Bytes(size)), size);
 }
 
-Known Recall(const std::string& cache, const std::string& bytes) {
+Known Recall(const std::string& cache, const std::string& bytes, std::string* source = nullptr) {
   Reader reader(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+  const std::string told_by = GetText(reader);
+  if (source != nullptr) *source = told_by;
   Known known{cache, {}, {}, {}};
   CacheTopology& topology = known.topology;
   topology.known = true;
@@ -288,9 +290,10 @@ Error ExplainLoss(const Error& error, Connection& connection, const std::string&
   return Error(Code::kDataLoss, error.message() + told + end, error.server_status());
 }
 
-std::string Remember(const CacheTopology& topology, const Losses& lost) {
+std::string Remember(const CacheTopology& topology, const Losses& lost, const Endpoint& source) {
   if (!topology.known) return "";
   Writer writer;
+  PutText(writer, source.ToString());
   writer.Put(topology.version.major).Put(topology.version.minor);
   writer.Put<std::int32_t>(static_cast<std::int32_t>(topology.nodes.size()));
   for (const CacheNode& node : topology.nodes) {
@@ -308,8 +311,13 @@ std::string Remember(const CacheTopology& topology, const Losses& lost) {
   return std::string(writer.bytes().begin(), writer.bytes().end());
 }
 
-CacheTopology Recalled(const std::string& owners) {
-  return owners.empty() ? CacheTopology() : Recall("", owners).topology;
+CacheTopology Recalled(const std::string& owners, const std::vector<Endpoint>& endpoints) {
+  if (owners.empty()) return CacheTopology();
+  std::string source;
+  CacheTopology topology = Recall("", owners, &source).topology;
+  const bool same = std::any_of(endpoints.begin(), endpoints.end(),
+                                [&](const Endpoint& endpoint) { return endpoint.ToString() == source; });
+  return same ? topology : CacheTopology();
 }
 
 Gone ObserveOwners(Connection& connection, const std::string& cache, const CacheTopology& now,

@@ -59,11 +59,12 @@ Error ExplainLoss(const Error& error, Connection& connection, const std::string&
 std::string SomePartitions(const Partitions& partitions);
 
 // The owners, and what is lost already, as bytes that travel with a dataset: what is lost before another
-// process first looks is noticed there.
-std::string Remember(const CacheTopology& topology, const Losses& lost);
+// process first looks is noticed there. `source`: the address that told it.
+std::string Remember(const CacheTopology& topology, const Losses& lost, const Endpoint& source);
 
-// The nodes that Remember's bytes name, each by one address; none for "".
-CacheTopology Recalled(const std::string& owners);
+// The nodes that Remember's bytes name, each by one address; none for "", and none if nobody at `endpoints`
+// told them: who names another cluster wants no rows of that one.
+CacheTopology Recalled(const std::string& owners, const std::vector<Endpoint>& endpoints);
 
 // Whoever calls this has loaded the data again, or goes on without it: what is there now counts as whole.
 void ForgetOwners(const std::string& cache);

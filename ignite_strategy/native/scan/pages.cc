@@ -51,7 +51,7 @@ void Pages::Plan() {
   std::shared_ptr<const CacheTopology> topology;
   double partition_bytes = 0;
   // If the configured addresses have died meanwhile, the other nodes of that time may still be there.
-  const CacheTopology earlier = Recalled(config_.owners);
+  const CacheTopology earlier = Recalled(config_.owners, config_.endpoints);
   for (bool fresh = false;; fresh = true) {
     try {
       Lease lease = AnyConnection(config_, &earlier, 0, fresh, NewWait(), &answered);

@@ -15,6 +15,7 @@ namespace ignite_strategy {
 struct TopologyVersion {
   std::int64_t major = 0;
   std::int32_t minor = 0;
+  bool operator==(const TopologyVersion& other) const { return major == other.major && minor == other.minor; }
   bool operator<(const TopologyVersion& other) const {
     return major != other.major ? major < other.major : minor < other.minor;
   }

@@ -38,6 +38,9 @@ class Watch {
   Error Explained(const Error& error);
   // Whether another node than the unit's has become primary for one of its partitions.
   bool Moved(const Unit& unit) const;
+  // Whether the unit's node is primary for its partitions and no others: a query of all that a node has reads
+  // what it has when the query begins.
+  bool Exact(const Unit& unit) const;
 
  private:
   void Look(Connection& connection);

@@ -16,6 +16,7 @@
 #include "native/tensorflow/passes.h"
 #include "native/tensorflow/tensors.h"
 #include "native/tensorflow/tf_symbols.h"
+#include "native/wire/partition.h"
 
 #define IGNITE_STRATEGY_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -47,6 +48,9 @@ void Compute(void*, TF_OpKernelContext* context) {
 
 // What the graph computes replaces what the description says: a partition that interleave() chose, for
 // example.
+// A host that is given has this before it.
+constexpr char kGiven[] = "=";
+
 void ApplyInputs(TF_OpKernelContext* context, ScanConfig& config) {
   const std::string host = StringInput(context, 1);
   const std::vector<std::int32_t> port = Int32VectorInput(context, 2);
@@ -55,17 +59,23 @@ void ApplyInputs(TF_OpKernelContext* context, ScanConfig& config) {
     throw Error(Code::kInvalidArgument, "port " + std::to_string(port[0]) + " is not between 1 and 65535");
   }
   if (!host.empty()) {
+    if (host == kGiven)
+      throw Error(Code::kInvalidArgument, "host is empty: give the name or address of a node");
     const std::uint16_t old_port = config.endpoints.empty() ? 10800 : config.endpoints.front().port;
-    config.endpoints = {{host, old_port}};
+    config.endpoints = {{host.substr(1), old_port}};
   }
   if (!port.empty()) {
     if (config.endpoints.empty()) config.endpoints.push_back({"localhost", 10800});
     for (Endpoint& endpoint : config.endpoints) endpoint.port = static_cast<std::uint16_t>(port[0]);
   }
-  for (const std::int32_t partition : partitions) {
-    if (partition >= 0) continue;
-    config.partitions.reset();  // -1 = all, as in the original
+  if (partitions == std::vector<std::int32_t>{-1}) {
+    config.partitions.reset();  // all, as in the original
     return;
+  }
+  for (const std::int32_t partition : partitions) {
+    if (partition >= 0 && partition <= kMaxPartition) continue;
+    throw Error(Code::kInvalidArgument, "part = " + std::to_string(partition) +
+                                            ": a partition is a number from 0 on, and -1 means all");
   }
   if (!partitions.empty()) config.partitions = partitions;
 }

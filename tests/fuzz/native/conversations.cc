@@ -64,7 +64,7 @@ void Owners(const ScanConfig& config) {
     before.nodes.push_back({"00000000-0000-0001-0000-000000000002", {}});
     before.version.major = 1;
     ObserveOwners(*connection, config.cache, now, "", wait);
-    ObserveOwners(*connection, config.cache, now, Remember(before, {}), wait);
+    ObserveOwners(*connection, config.cache, now, Remember(before, {}, connection->endpoint()), wait);
     for (std::int32_t partition = -1; partition < 3; ++partition) now.Primary(partition);
     NodesGoneSince(*connection, 1, wait);
   } catch (const Error&) {
