@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import numbers
 import os
 import re
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ignite_strategy.errors import InvalidArgumentError
 
@@ -28,6 +29,7 @@ __all__ = [
     "Security",
     "Timeouts",
     "Tls",
+    "checked_timeouts",
     "default_endpoints",
     "default_security",
     "format_endpoint",
@@ -41,6 +43,7 @@ __all__ = [
 ]
 
 DEFAULT_PORT = 10800
+MAX_SECONDS = 1_000_000  # native/python/bindings.h has the same limit
 
 
 class Endpoint(NamedTuple):
@@ -64,6 +67,24 @@ class Timeouts:
 
     connect: float = 5.0
     request: float = 30.0
+
+    def __post_init__(self) -> None:
+        for name in ("connect", "request"):
+            value: Any = getattr(self, name)
+            number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+            if not number or not 0 < float(value) < MAX_SECONDS:
+                raise InvalidArgumentError(
+                    f"Timeouts({name}={value!r}): give seconds, more than 0 and less than {MAX_SECONDS:,}"
+                )
+
+
+def checked_timeouts(value: Any) -> Timeouts:
+    """Returns limits on waiting, the default ones for ``None``."""
+    if value is None:
+        return Timeouts()
+    if not isinstance(value, Timeouts):
+        raise InvalidArgumentError(f"timeouts={value!r}: give Timeouts(connect=5, request=30), in seconds")
+    return value
 
 
 def parse_endpoint(text: str, default_port: int = DEFAULT_PORT) -> Endpoint:
@@ -89,11 +110,22 @@ def parse_endpoint(text: str, default_port: int = DEFAULT_PORT) -> Endpoint:
 
 
 def parse_endpoints(addresses: str | Sequence[str] | None) -> list[Endpoint]:
-    """Parses a list of addresses, or one string with commas; nothing for ``None`` or an empty list."""
+    """Parses a list of addresses, or one string with commas; nothing for ``None`` or an empty list.
+
+    Raises:
+      InvalidArgumentError: It is neither, or one of them is no address.
+    """
     if addresses is None:
         return []
     if isinstance(addresses, str):
         addresses = [part for part in addresses.split(",") if part.strip()]
+    given: Any = addresses  # whatever the annotation says
+    if isinstance(given, bytes) or not isinstance(given, Iterable):
+        raise InvalidArgumentError(f"addresses={given!r}: give a list of texts, host:port")
+    addresses = list(given)
+    for address in addresses:
+        if not isinstance(address, str):
+            raise InvalidArgumentError(f"addresses={addresses!r}: {address!r} is not a text, host:port")
     return [parse_endpoint(address) for address in addresses]
 
 

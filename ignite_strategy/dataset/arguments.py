@@ -11,6 +11,9 @@ from ignite_strategy.errors import InvalidArgumentError
 
 __all__ = [
     "MAX_PAGE_ROWS",
+    "checked_cache",
+    "checked_columns",
+    "checked_count",
     "checked_flag",
     "checked_host",
     "checked_page_size",
@@ -30,6 +33,39 @@ def _integer(value: Any) -> int | None:
         return operator.index(value)
     except TypeError:
         return None
+
+
+def checked_count(value: Any, name: str, low: int, high: int, what: str) -> int:
+    """Returns an integer between limits; ``what`` tells what it counts."""
+    count = _integer(value)
+    if count is None or not low <= count <= high:
+        raise InvalidArgumentError(f"{name}={value!r}: {what}, an integer from {low} to {high:,}")
+    return count
+
+
+def checked_cache(value: Any, name: str = "cache_name", empty: bool = False) -> str:
+    """Returns the name of a cache."""
+    if not isinstance(value, str) or not (value or empty):
+        raise InvalidArgumentError(f"{name}={value!r}: give the name of a cache")
+    if "\0" in value:
+        raise InvalidArgumentError(f"{name}={value!r}: no cache has a NUL in its name")
+    return value
+
+
+def checked_columns(value: Any) -> list[str] | None:
+    """Returns the names of wanted columns; ``None`` = all."""
+    if value is None:
+        return None
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise InvalidArgumentError(f"columns={value!r}: give a list of names, [{value!r}]")
+    names = list(value)
+    wrong = [name for name in names if not isinstance(name, str)]
+    if wrong or not names:
+        why = f"{wrong[0]!r} is no name" if wrong else "no column is no row"
+        raise InvalidArgumentError(
+            f"columns={names!r}: {why}; give names like 'key' and 'val.x', or leave columns= out for all"
+        )
+    return names
 
 
 def checked_page_size(value: Any) -> int:
@@ -69,7 +105,11 @@ def checked_flag(value: Any, name: str) -> bool:
     """Returns a truth value; ``None`` is false. A text is none: "no" would be true."""
     if value is None:
         return False
-    if isinstance(value, (str, bytes)) or value not in (0, 1):
+    try:
+        wrong = isinstance(value, (str, bytes)) or bool(value not in (0, 1))
+    except (TypeError, ValueError):  # an array
+        wrong = True
+    if wrong:
         raise InvalidArgumentError(f"{name}={value!r} is neither True nor False")
     return bool(value)
 

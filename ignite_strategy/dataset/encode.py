@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import datetime
+import contextlib
 import decimal
 import enum
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Union
 
 import numpy as np
 
-from ignite_strategy.dataset import kinds
+from ignite_strategy.dataset import kinds, moments
 from ignite_strategy.dataset.columns import type_table
-from ignite_strategy.dataset.kinds import Kind, Ragged, is_null
+from ignite_strategy.dataset.exact import Refused, a, cast, cast_all, shown
+from ignite_strategy.dataset.kinds import Kind, Ragged, is_missing, is_null
 from ignite_strategy.errors import InvalidArgumentError
 
-__all__ = ["NativeColumn", "native", "slice_rows"]
+__all__ = ["NativeColumn", "Refused", "native", "slice_rows"]
 
 # See ToColumn in native/python/bind_bulk.cc.
 NativeColumn = tuple[str, int, Any, Any, int, Any, "list[Any]", Any, Union[str, None], int]
-
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
-_MILLISECOND = datetime.timedelta(milliseconds=1)
-_DAY = datetime.timedelta(days=1)
+# What a timestamp's variety is if its items are moments.PAIR.
+_PAIRS = 2
 
 
 def slice_rows(values: Any, first: int, last: int) -> Any:
@@ -47,10 +46,11 @@ def native(kind: Kind, values: Any, where: str, rows: int, compact: bool = True)
       compact: Whether objects have compact footers.
 
     Raises:
-      InvalidArgumentError: A value cannot become that type; the message names the column.
+      Refused: A value cannot become that type; the error names column, row and value.
+      InvalidArgumentError: None of the values can.
     """
     if kind.code == 0:  # nothing but NULLs: any type will do for them
-        if isinstance(values, Ragged) or not all(map(is_null, values)):
+        if isinstance(values, Ragged) or not all(map(is_missing, values)):
             raise InvalidArgumentError(
                 f"column {where} began with NULLs only and has values now: declare its type with types="
             )
@@ -76,7 +76,8 @@ def _column(
     described: Any = None,
 ) -> NativeColumn:
     name = kind.type_name if kind.code in (kinds.ENUM, kinds.ENUM_ARRAY) else None
-    return where, kind.code, data, splits, length, valid, list(parts), described, name, kind.variety
+    variety = _PAIRS if getattr(data, "dtype", None) == moments.PAIR else kind.variety
+    return where, kind.code, data, splits, length, valid, list(parts), described, name, variety
 
 
 def _object(kind: Kind, values: Any, where: str, rows: int, compact: bool) -> NativeColumn:
@@ -84,16 +85,14 @@ def _object(kind: Kind, values: Any, where: str, rows: int, compact: bool) -> Na
     if not isinstance(values, Mapping):
         dicts = list(values)
         valid = _valid(dicts)
-        dicts = [{} if is_null(value) else value for value in dicts]
+        dicts = [{} if is_missing(value) else value for value in dicts]
         names = [name for name, _ in kind.parts]
-        for value in dicts:
+        for row, value in enumerate(dicts):
             if not isinstance(value, Mapping):
-                raise InvalidArgumentError(f"column {where}: {value!r} is not an object with fields")
+                raise Refused(where, row, f"{shown(value)} is not an object with fields")
             unknown = [name for name in value if name not in names]
             if unknown:
-                raise InvalidArgumentError(
-                    f"column {where} has no field {unknown[0]!r}, only {', '.join(names)}"
-                )
+                raise Refused(where, row, f"there is no field {unknown[0]!r}, only {', '.join(names)}")
         values = {name: [value.get(name) for value in dicts] for name in names}
     parts = [native(part, values[name], f"{where}.{name}", rows, compact) for name, part in kind.parts]
     described = (kind.type_name, [name for name, _ in kind.parts], compact)
@@ -103,17 +102,18 @@ def _object(kind: Kind, values: Any, where: str, rows: int, compact: bool) -> Na
 def _map(kind: Kind, values: Any, where: str, compact: bool) -> NativeColumn:
     maps = list(values)
     valid = _valid(maps)
-    maps = [{} if is_null(value) else value for value in maps]
-    for value in maps:
+    maps = [{} if is_missing(value) else value for value in maps]
+    for row, value in enumerate(maps):
         if not isinstance(value, Mapping):
-            raise InvalidArgumentError(f"column {where}: {value!r} is not a map")
+            raise Refused(where, row, f"{shown(value)} is not a map")
     splits = _splits(map(len, maps))
     keys = list(itertools.chain.from_iterable(value.keys() for value in maps))
     items = list(itertools.chain.from_iterable(value.values() for value in maps))
-    parts = [
-        native(kind.parts[0][1], keys, f"{where}.keys", len(keys), compact),
-        native(kind.parts[1][1], items, f"{where}.values", len(items), compact),
-    ]
+    with _rows_of(splits, 1):
+        parts = [
+            native(kind.parts[0][1], keys, f"{where}.keys", len(keys), compact),
+            native(kind.parts[1][1], items, f"{where}.values", len(items), compact),
+        ]
     return _column(where, kind, None, splits=splits, valid=valid, parts=parts)
 
 
@@ -127,27 +127,42 @@ def _array(kind: Kind, values: Any, where: str, rows: int, compact: bool) -> Nat
     else:
         lists = list(values)
         valid = _valid(lists)
-        lists = [() if is_null(value) else value for value in lists]
-        for value in lists:
-            if isinstance(value, (str, bytes)) and kind.item.code != kinds.BYTE:
-                raise InvalidArgumentError(f"column {where}: {value[:40]!r} is not an array")
-            if not hasattr(value, "__len__"):
-                raise InvalidArgumentError(f"column {where}: {value!r} is not {_a(kind.name)}")
+        lists = [() if is_missing(value) else value for value in lists]
+        for row, value in enumerate(lists):
+            if isinstance(value, str) or (isinstance(value, bytes) and kind.item.code != kinds.BYTE):
+                raise Refused(where, row, f"{shown(value)} is not an array")
+            if not hasattr(value, "__len__") or isinstance(value, Mapping):
+                raise Refused(where, row, f"{shown(value)} is not {a(kind.name)}")
+            if isinstance(value, np.ndarray) and value.ndim != 1:
+                raise Refused(
+                    where, row, f"an array of {value.ndim} dimensions is not {a(kind.name)}: it has one"
+                )
         splits = _splits(map(len, lists))
         items = _flat(lists)
     count = rows * length if splits is None else int(splits[-1])
-    part = native(kind.item, items, where, count, compact)
+    with _rows_of(splits, length):
+        part = native(kind.item, items, where, count, compact)
+        if kinds.is_packed(kind) and part[5] is not None and not np.asarray(part[5]).all():
+            row = int(np.flatnonzero(np.asarray(part[5]) == 0)[0])
+            item = items[row]
+            raise Refused(
+                where,
+                row,
+                f"{'a masked item' if item is np.ma.masked else shown(item)} is NULL in an array of numbers, which "
+                f"Ignite does not have: fill it, or write a list, types={{{where!r}: 'list<{_named(kind.item)}>'}}",
+            )
     if not kinds.is_packed(kind):
         return _column(where, kind, None, splits=splits, length=length, valid=valid, parts=[part])
-    if part[5] is not None and not np.asarray(part[5]).all():
-        raise InvalidArgumentError(f"column {where}: NULL in an array of numbers, which Ignite does not have")
     return _column(where, kind, part[2], splits=splits, length=length, valid=valid)
 
 
 def _flat(lists: list[Any]) -> Any:
     present = [value for value in lists if len(value)]
-    if present and all(isinstance(value, np.ndarray) for value in present):
-        return np.concatenate(present)
+    arrays = present and all(isinstance(value, np.ndarray) for value in present)
+    # Of one dtype: NumPy would make floats of integers that stand beside floats.
+    if arrays and len({value.dtype for value in present}) == 1:
+        masked = any(isinstance(value, np.ma.MaskedArray) for value in present)
+        return np.ma.concatenate(present) if masked else np.concatenate(present)  # type: ignore[no-untyped-call]
     if present and all(isinstance(value, (bytes, bytearray)) for value in present):
         return np.frombuffer(b"".join(present), np.int8)
     return list(itertools.chain.from_iterable(lists))
@@ -158,134 +173,155 @@ def _splits(lengths: Iterable[int]) -> np.ndarray[Any, Any]:
 
 
 def _valid(values: list[Any]) -> np.ndarray[Any, Any] | None:
-    mask = np.fromiter((not is_null(value) for value in values), np.uint8, len(values))
+    mask = np.fromiter((not is_missing(value) for value in values), np.uint8, len(values))
     return None if mask.all() else mask
 
 
+@contextlib.contextmanager
+def _rows_of(splits: np.ndarray[Any, Any] | None, length: int) -> Iterator[None]:
+    """What is refused of the items of rows is told by their row."""
+    try:
+        yield
+    except Refused as error:
+        at = error.row // length if splits is None else int(np.searchsorted(splits, error.row, "right")) - 1
+        raise error.at(at) from None
+
+
+def _named(kind: Kind) -> str:
+    """What ``types=`` calls a scalar."""
+    return next(name for name, code in kinds.SCALARS.items() if code == kind.code)
+
+
 def _scalar(kind: Kind, values: Any, where: str) -> NativeColumn:
-    dtype = type_table()[kind.code].dtype
-    valid = None
+    present = None
     if isinstance(values, np.ma.MaskedArray):
         mask = np.broadcast_to(np.asarray(values.mask), values.shape)
-        valid = np.ascontiguousarray(~mask, np.uint8) if mask.any() else None
         values = np.asarray(values.data)
-        if valid is not None and values.dtype.kind not in "biufM":
+        if values.dtype.kind in "biufM":
+            present = ~mask if mask.any() else None
+        else:
             values = [None if absent else value for value, absent in zip(values.tolist(), mask)]
     if isinstance(values, np.ndarray) and values.dtype.kind in "SUO":
         values = values.tolist()
     if isinstance(values, np.ndarray):
-        return _numbers(kind, dtype, values, valid, where)
+        return _of_numbers(kind, values, present, where)
     values = list(values)
-    if valid is None:
-        valid = _valid(values)
-    if valid is not None:
-        values = [value if there else None for value, there in zip(values, valid)]
-    if dtype == "string":
-        return _column(where, kind, _texts(kind, values, where), valid=valid)
-    nothing = np.dtype(dtype).type(0).item()  # False among booleans
-    converted = [nothing if value is None else _number(kind, value, where) for value in values]
-    try:
-        array = np.asarray(converted) if converted else np.zeros(0, dtype)
-    except (OverflowError, ValueError) as error:
-        raise InvalidArgumentError(f"column {where}: {error}") from None
-    if array.dtype == object:
-        raise InvalidArgumentError(f"column {where}: not numbers, or numbers beyond {kind.name}")
-    return _numbers(kind, dtype, array, valid, where)
+    missing = is_null if kind.code in (kinds.FLOAT, kinds.DOUBLE) else is_missing
+    absent = [missing(value) for value in values]
+    present = ~np.array(absent, bool) if any(absent) else None
+    if type_table()[kind.code].dtype == "string":
+        texts = [
+            None if gone else _text(kind, value, where, row)
+            for row, (value, gone) in enumerate(zip(values, absent))
+        ]
+        return _column(where, kind, texts, valid=_bytes(present))
+    if present is not None:
+        values = [value for value, gone in zip(values, absent) if not gone]
+    with _rows_at(present):
+        return _spread(kind, _of_objects(kind, values, where), present, where)
 
 
-def _texts(kind: Kind, values: list[Any], where: str) -> list[Any]:
-    if kind.code == kinds.STRING:
-        return values  # checked by the native code
-    if kind.code == kinds.DECIMAL:
-        for value in values:
-            if value is not None and isinstance(value, float):
-                raise InvalidArgumentError(
-                    f"column {where}: {value!r} is no exact decimal: use decimal.Decimal, or text"
-                )
-            if isinstance(value, decimal.Decimal) and not value.is_finite():
-                raise InvalidArgumentError(f"column {where}: {value!r} is not a number that Ignite has")
-    return [value if value is None or isinstance(value, (str, bytes)) else str(value) for value in values]
-
-
-def _number(kind: Kind, value: Any, where: str) -> Any:
-    """One Python object as the number that stands for it."""
-    if isinstance(value, enum.Enum):
-        try:
-            return kind.constants.index(value.name)
-        except ValueError:
-            raise InvalidArgumentError(f"column {where}: {value!r} is not of enum {kind.type_name}") from None
-    if kind.code == kinds.ENUM and isinstance(value, str):
-        if value not in kind.constants:
-            raise InvalidArgumentError(f"column {where}: {value!r} is not one of {', '.join(kind.constants)}")
-        return kind.constants.index(value)
-    if isinstance(value, np.datetime64):
-        return _instants(kind, np.asarray([value]), where)[0]
-    if isinstance(value, datetime.datetime):
-        moment = value if value.tzinfo else value.replace(tzinfo=datetime.timezone.utc)
-        microseconds = (moment - _EPOCH) // datetime.timedelta(microseconds=1)
-        nanoseconds = microseconds * 1000 + getattr(value, "nanosecond", 0)  # pandas.Timestamp has them
-        return nanoseconds if kind.code == kinds.TIMESTAMP else nanoseconds // 1_000_000
-    if isinstance(value, datetime.date):
-        days = value.toordinal() - _EPOCH.date().toordinal()
-        return days * (_DAY // _MILLISECOND) * (1_000_000 if kind.code == kinds.TIMESTAMP else 1)
-    if isinstance(value, datetime.time):
-        moment = datetime.datetime.combine(_EPOCH.date(), value, datetime.timezone.utc)
-        return (moment - _EPOCH) // _MILLISECOND
-    if kind.code == kinds.CHAR and isinstance(value, str):
-        if len(value) != 1 or ord(value) > 0xFFFF:
-            raise InvalidArgumentError(f"column {where}: {value!r} is not one UTF-16 unit")
-        return ord(value)
-    if isinstance(value, (str, bytes)) or not isinstance(value, (bool, int, float, np.generic)):
-        raise InvalidArgumentError(f"column {where}: {value!r} is not {_a(kind.name)}")
-    return value
-
-
-def _numbers(kind: Kind, dtype: str, array: np.ndarray[Any, Any], valid: Any, where: str) -> NativeColumn:
+def _of_numbers(kind: Kind, array: np.ndarray[Any, Any], present: Any, where: str) -> NativeColumn:
+    """A column of an array of numbers, booleans or datetime64; NaT, and NaN in what is not floating, is NULL."""
+    absent = None
     if array.dtype.kind == "M":
         absent = np.isnat(array)
-        if absent.any():
-            valid = np.ascontiguousarray(~absent if valid is None else ~absent & (valid != 0), np.uint8)
-            array = np.where(absent, np.datetime64(0, "s").astype(array.dtype), array)
-        array = _instants(kind, array, where)
-    elif dtype == "string":
-        raise InvalidArgumentError(f"column {where}: {array.dtype} for {_a(kind.name)}")
-    return _column(where, kind, _cast(kind, array, np.dtype(dtype), where), valid=valid)
+    elif array.dtype.kind == "f" and kind.code not in (kinds.FLOAT, kinds.DOUBLE):
+        absent = np.isnan(array)
+    if absent is not None and absent.any():
+        present = ~absent if present is None else present & ~absent
+    dtype = type_table()[kind.code].dtype
+    if present is not None and not present.any():  # nothing but NULLs: whatever NumPy calls them will do
+        array = array[:0] if dtype == "string" else np.zeros(0, dtype)
+    elif present is not None:
+        array = array[present]
+    if dtype == "string":
+        if len(array):
+            raise InvalidArgumentError(f"column {where}: {array.dtype} for {a(kind.name)}")
+        return _column(where, kind, [None] * (0 if present is None else len(present)), valid=_bytes(present))
+    with _rows_at(present):
+        if array.dtype.kind == "M":
+            array = moments.of_array(kind, array, where)
+        elif kind.code not in moments.KINDS or array.dtype.kind in "iuf":
+            array = _checked(kind, cast(kind, array, np.dtype(dtype), where), where)
+        else:
+            raise InvalidArgumentError(f"column {where}: {array.dtype} for {a(kind.name)}")
+    return _spread(kind, array, present, where)
 
 
-def _instants(kind: Kind, array: np.ndarray[Any, Any], where: str) -> np.ndarray[Any, Any]:
-    """datetime64 as int64 nanoseconds of a timestamp, or milliseconds of the other kinds."""
-    if kind.code not in (kinds.TIMESTAMP, kinds.DATE, kinds.SQL_DATE, kinds.TIME):
-        raise InvalidArgumentError(f"column {where}: datetime64 for {_a(kind.name)}")
-    unit = "ns" if kind.code == kinds.TIMESTAMP else "ms"
-    converted = array.astype(f"datetime64[{unit}]")
-    if (converted.astype("datetime64[D]") != array.astype("datetime64[D]")).any():
-        raise InvalidArgumentError(f"column {where}: a time beyond those that int64 {unit} can tell")
-    return np.ascontiguousarray(converted).view(np.int64)
+def _spread(kind: Kind, array: np.ndarray[Any, Any], present: Any, where: str) -> NativeColumn:
+    """The values that there are, at their places among those that are NULL."""
+    if present is not None:
+        everything = np.zeros(len(present), array.dtype)
+        everything[present] = array
+        array = everything
+    return _column(where, kind, array, valid=_bytes(present))
 
 
-def _cast(kind: Kind, array: np.ndarray[Any, Any], dtype: np.dtype[Any], where: str) -> np.ndarray[Any, Any]:
-    """The same numbers in another dtype; never others."""
-    array = np.ascontiguousarray(array)
-    if array.dtype == dtype:
-        return array
-    if array.dtype == np.uint8 and kind.code == kinds.BYTE:
-        return array.view(np.int8)  # the same eight bits: Java's byte is signed
-    if array.dtype.kind not in "biuf":
-        raise InvalidArgumentError(f"column {where}: {array.dtype} for {_a(kind.name)}")
-    with np.errstate(all="ignore"):
-        converted = array.astype(dtype)
-    rounds = dtype.kind == "f" and array.dtype.kind == "f"  # what floats do
-    # A float of that size and its neighbours look the same to an integer that was made a float to be compared.
-    same = converted.astype(array.dtype) == array if array.dtype.kind in "iu" else converted == array
-    if array.dtype.kind == "f":
-        same |= np.isnan(array)
-    if rounds:
-        same = np.isfinite(converted) | ~np.isfinite(array.astype(np.float64))
-    if not same.all() or (dtype.kind == "b" and array.dtype.kind != "b"):
-        wrong = array[~same][0] if not same.all() else array[0]
-        raise InvalidArgumentError(f"column {where}: {wrong!r} cannot become {_a(kind.name)} unchanged")
-    return converted
+def _bytes(present: Any) -> Any:
+    return None if present is None else np.ascontiguousarray(present, np.uint8)
 
 
-def _a(name: str) -> str:
-    return f"{'an' if name[0] in 'aeio' else 'a'} {name}"
+@contextlib.contextmanager
+def _rows_at(present: Any) -> Iterator[None]:
+    """What is refused of the values that there are is told by its row."""
+    try:
+        yield
+    except Refused as error:
+        raise error if present is None else error.at(int(np.flatnonzero(present)[error.row])) from None
+
+
+def _of_objects(kind: Kind, values: Sequence[Any], where: str) -> np.ndarray[Any, Any]:
+    """Python's and NumPy's objects, none of them NULL, as numbers."""
+    dtype = np.dtype(type_table()[kind.code].dtype)
+    if not values:
+        return np.zeros(0, dtype)
+    if kind.code in moments.KINDS:
+        return moments.of_objects(kind, values, where)
+    if not set(map(type, values)) <= {int, float, bool}:
+        values = [_number(kind, value, where, row) for row, value in enumerate(values)]
+    return _checked(kind, cast_all(kind, values, dtype, where), where)
+
+
+def _checked(kind: Kind, array: np.ndarray[Any, Any], where: str) -> np.ndarray[Any, Any]:
+    """Ordinals are those of constants that there are."""
+    if kind.code == kinds.ENUM and kind.constants:
+        wrong = (array < 0) | (array >= len(kind.constants))
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            last = len(kind.constants) - 1
+            raise Refused(
+                where, row, f"{shown(array[row])} is no ordinal of {kind.type_name}, which has 0 to {last}"
+            )
+    return array
+
+
+def _text(kind: Kind, value: Any, where: str, row: int) -> Any:
+    if kind.code == kinds.STRING or isinstance(value, (str, bytes)):
+        return value  # checked by the native code
+    if kind.code == kinds.DECIMAL:
+        if isinstance(value, (float, np.floating)):
+            raise Refused(where, row, f"{shown(value)} is no exact decimal: use decimal.Decimal, or text")
+        if isinstance(value, decimal.Decimal) and not value.is_finite():
+            raise Refused(where, row, f"{value!r} is not a number that Ignite has")
+    return str(value)
+
+
+def _number(kind: Kind, value: Any, where: str, row: int) -> Any:
+    """One Python object as the number that stands for it."""
+    if kind.code == kinds.ENUM and isinstance(value, enum.Enum):
+        if value.name not in kind.constants:
+            raise Refused(where, row, f"{value!r} is not of enum {kind.type_name}")
+        return kind.constants.index(value.name)
+    if kind.code == kinds.ENUM and isinstance(value, str):
+        if value not in kind.constants:
+            raise Refused(where, row, f"{value!r} is not one of {', '.join(kind.constants)}")
+        return kind.constants.index(value)
+    if kind.code == kinds.CHAR and isinstance(value, str):
+        if len(value) != 1 or ord(value) > 0xFFFF:
+            raise Refused(where, row, f"{shown(value)} is not one UTF-16 unit")
+        return ord(value)
+    plain = isinstance(value, np.generic) and value.dtype.kind in "biuf"
+    if not plain and not isinstance(value, (bool, int, float)):
+        raise Refused(where, row, f"{shown(value)} is not {a(kind.name)}")
+    return value

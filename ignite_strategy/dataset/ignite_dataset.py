@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from ignite_strategy.dataset import elements
+from ignite_strategy.dataset.arguments import checked_columns, checked_count, checked_flag
 from ignite_strategy.dataset.columns import Column, Options
 from ignite_strategy.dataset.count import count_rows
 from ignite_strategy.dataset.losses import owners
@@ -20,6 +21,8 @@ from ignite_strategy.errors import InvalidArgumentError
 from ignite_strategy.settings import Timeouts, security_of
 
 __all__ = ["IgniteDataset"]
+
+MAX_BATCH_ROWS = 2**31 - 1
 
 
 class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
@@ -150,6 +153,8 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
             password=password,
         )
         _check_batch_size(batch_size)
+        columns = checked_columns(columns)
+        self._assert_rows = checked_flag(assert_rows, "assert_rows")
         tensors = {
             name: value
             for name, value in (("host", host), ("port", port), ("part", part))
@@ -175,7 +180,6 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
         self._columns, self._bytes_per_row = self._find_columns(
             columns, element_spec, schema_host, schema_port
         )
-        self._assert_rows = assert_rows
         self._batch_size = batch_size
         layout = Layout(rows=1 if batch_size is None else batch_size, batched=batch_size is not None)
         self._init_from(self._build(layout))
@@ -259,7 +263,8 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
           InvalidArgumentError: An argument cannot be used.
         """
         _check_batch_size(batch_size)
-        wanted = statement(query, args, schema, every_task)
+        asserted = checked_flag(assert_rows, "assert_rows")
+        wanted = statement(query, args, schema, checked_flag(every_task, "every_task"))
         security = security_of(
             tls=tls,
             cafile=cafile,
@@ -297,7 +302,7 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
             names, columns, per_row = columns_of_statement(source, wanted, dataset._reading)
         dataset._source = replace(source, sql=replace(wanted, columns=names))
         dataset._columns, dataset._bytes_per_row = columns, per_row
-        dataset._batch_size, dataset._assert_rows = batch_size, assert_rows
+        dataset._batch_size, dataset._assert_rows = batch_size, asserted
         layout = Layout(rows=batch_size or 1, batched=batch_size is not None)
         dataset._init_from(dataset._build(layout))
         return dataset
@@ -430,5 +435,5 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
 
 
 def _check_batch_size(batch_size: int | None) -> None:
-    if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
-        raise InvalidArgumentError(f"batch_size={batch_size!r}: a batch has at least one row")
+    if batch_size is not None:
+        checked_count(batch_size, "batch_size", 1, MAX_BATCH_ROWS, "the rows of a batch")

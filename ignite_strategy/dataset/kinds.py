@@ -14,10 +14,21 @@ from typing import Any
 
 import numpy as np
 
+from ignite_strategy import _core
 from ignite_strategy.dataset.columns import type_table
 from ignite_strategy.errors import InvalidArgumentError
 
-__all__ = ["Kind", "Ragged", "check_name", "infer", "is_null", "parse_kind"]
+__all__ = [
+    "Kind",
+    "Ragged",
+    "check_fields",
+    "check_name",
+    "check_structure",
+    "infer",
+    "is_missing",
+    "is_null",
+    "parse_kind",
+]
 
 BYTE, SHORT, INT, LONG, FLOAT, DOUBLE, CHAR, BOOL, STRING, UUID, DATE = range(1, 12)
 OBJECT_ARRAY, COLLECTION, MAP, ENUM, ENUM_ARRAY, DECIMAL, TIMESTAMP, TIME = 23, 24, 25, 28, 29, 30, 33, 36
@@ -183,12 +194,23 @@ def _enum(kind: type[enum.Enum]) -> Kind:
 
 
 def is_null(value: Any) -> bool:
-    """Whether an object stands for NULL: ``None``, NaT, ``pandas.NA``."""
-    if value is None:
+    """Whether an object stands for NULL whatever the type: ``None``, NaT, ``pandas.NA``, a masked item."""
+    if value is None or value is np.ma.masked:
         return True
     if isinstance(value, (np.datetime64, np.timedelta64)):
         return bool(np.isnat(value))
     return type(value).__name__ in ("NAType", "NaTType")
+
+
+def is_missing(value: Any) -> bool:
+    """Whether an object stands for NULL in whatever is not floating: NaN too, as pandas means it."""
+    return is_null(value) or _is_nan(value)
+
+
+def _is_nan(value: Any) -> bool:
+    if isinstance(value, decimal.Decimal):
+        return value.is_qnan()
+    return isinstance(value, (float, np.floating)) and bool(value != value)
 
 
 def infer(values: Any, where: str) -> Kind:
@@ -235,7 +257,7 @@ def _of_dtype(dtype: np.dtype[Any], where: str) -> Kind:
     if dtype.name not in _DTYPES:
         hint = {"uint8": "byte", "uint64": "long", "float16": "float"}.get(dtype.name)
         what = f"; types={{{where!r}: {hint!r}}} (or '{hint}[]') writes it as {hint}" if hint else ""
-        note = ", whose sign is the top bit" if hint == "byte" else ""
+        note = {"byte": ", whose sign is the top bit", "long": ", if the values fit"}.get(hint or "", "")
         raise InvalidArgumentError(f"{where} is {dtype.name}, which Ignite does not have{what}{note}")
     return Kind(_DTYPES[dtype.name])
 
@@ -244,6 +266,11 @@ def _of_objects(values: Iterable[Any], where: str) -> Kind:
     present = [value for value in values if not is_null(value)]
     if not present:
         return Kind(0)
+    solid = next((value for value in present if not _is_nan(value)), None)
+    if solid is not None and (isinstance(solid, (bool, np.bool_)) or not isinstance(solid, _NUMBERS)):
+        present = [
+            value for value in present if not _is_nan(value)
+        ]  # text, dates, ...: NaN is what is missing
     first = present[0]
     if isinstance(first, Mapping):
         if all(isinstance(name, str) for value in present for name in value):
@@ -284,6 +311,7 @@ def _of_dicts(present: Sequence[Mapping[str, Any]], where: str) -> Kind:
     )
 
 
+_NUMBERS = (int, float, np.number)
 _PYTHON: tuple[tuple[type, int], ...] = (
     (bool, BOOL),
     (np.bool_, BOOL),
@@ -325,12 +353,52 @@ def _of_scalar(kind: type, where: str) -> Kind:
     )
 
 
+# Of native/python/bind_bulk.cc.
+MAX_DEPTH = 32
+
+
+def check_structure(kind: Kind, where: str, depth: int = 0) -> None:
+    """Refuses what no object of Ignite can be.
+
+    Raises:
+      InvalidArgumentError: Too deep, or two fields of an object have the same id, so that one would hide the other.
+    """
+    if depth > MAX_DEPTH:
+        raise InvalidArgumentError(
+            f"column {where} is nested deeper than {MAX_DEPTH} levels, which is the limit: write it as text (JSON), or "
+            "as several columns"
+        )
+    if kind.code == OBJECT:
+        check_fields([name for name, _ in kind.parts], where)
+    for name, part in kind.parts:
+        check_structure(part, f"{where}.{name}" if kind.code == OBJECT else where, depth + 1)
+
+
+def check_fields(names: Sequence[str], where: str) -> None:
+    """Refuses two fields that Ignite takes for one: it knows them by a hash of their names in lower case.
+
+    Raises:
+      InvalidArgumentError: There are two; the message names them.
+    """
+    seen: dict[int, str] = {}
+    for name in names:
+        other = seen.setdefault(_core.java_lower_hash(name), name)
+        if other != name:
+            why = "differ only in case" if other.lower() == name.lower() else "have the same hash"
+            raise InvalidArgumentError(
+                f"{where}: the fields {other!r} and {name!r} {why}, and Ignite tells fields apart by a hash of their "
+                "names in lower case: one value would replace the other; give one of them another name"
+            )
+
+
 def check_name(name: Any, what: str) -> str:
     """A name of a cache, type or field as text.
 
     Raises:
-      InvalidArgumentError: It is no text, or empty.
+      InvalidArgumentError: It is no text, or empty, or has a NUL.
     """
     if not isinstance(name, str) or not name:
         raise InvalidArgumentError(f"{what} {name!r}: a name is a text that is not empty")
+    if "\0" in name:
+        raise InvalidArgumentError(f"{what} {name!r}: a name has no NUL")
     return name

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ignite_strategy import _core
+from ignite_strategy.dataset.arguments import checked_columns
 from ignite_strategy.dataset.columns import Column, Options
 from ignite_strategy.dataset.schema import discover, select
 from ignite_strategy.dataset.source import RAGGED, Source, schema_endpoints
@@ -70,6 +71,7 @@ def read(
     """
     if to not in ("numpy", "pandas"):
         raise InvalidArgumentError(f"to={to!r}: choose numpy or pandas")
+    columns = checked_columns(columns)
     options = Options(nulls=nulls, type=type, decimal=decimal, enum=enum, timestamp=timestamp)
     source = Source.of(
         cache_name,

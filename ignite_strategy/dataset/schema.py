@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ignite_strategy import _core
+from ignite_strategy.dataset.arguments import checked_columns
 from ignite_strategy.dataset.columns import Column, Options, TypeEntry, below, type_table
 from ignite_strategy.dataset.describe import Found, decided, describe
 from ignite_strategy.errors import (
@@ -122,8 +123,8 @@ def _ask(
     last = failures[-1]
     message = (
         f"cannot ask for the columns of cache {cache!r}: {'; '.join(map(str, failures))}. Check that an Ignite node "
-        f"listens there; the address comes from IGNITE_DATASET_HOST and IGNITE_DATASET_PORT, then from host= and "
-        f"port=, then from an open resolver, else it is localhost:10800."
+        f"listens there; the address comes from IGNITE_DATASET_HOST and IGNITE_DATASET_PORT, then from addresses=, or "
+        f"host= and port=, then from an open resolver, else it is localhost:10800."
     )
     raise type(last)(message) from last
 
@@ -166,8 +167,7 @@ def select(schema: Schema, wanted: Sequence[str] | None) -> tuple[Column, ...]:
       UnsupportedError: A wanted column cannot be read; the message says how to leave it out.
     """
     names = [column.name for column in schema.columns]
-    if isinstance(wanted, str):
-        raise InvalidArgumentError(f"columns={wanted!r}: give a list of names, [{wanted!r}]")
+    wanted = checked_columns(wanted)
     if wanted is not None:
         for name in wanted:
             if not any(below(other, name) for other in [*names, *schema.problems]):

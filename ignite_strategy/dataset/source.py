@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ignite_strategy import _core, settings
 from ignite_strategy.dataset.arguments import (
+    checked_cache,
+    checked_count,
     checked_flag,
     checked_host,
     checked_page_size,
@@ -23,6 +25,7 @@ from ignite_strategy.settings import (
     Endpoint,
     Security,
     Timeouts,
+    checked_timeouts,
     parse_endpoints,
     security_for,
 )
@@ -99,12 +102,9 @@ class Source:
         Raises:
           InvalidArgumentError: An argument cannot be used.
         """
-        if not isinstance(cache, str) or (not cache and sql is None):
-            raise InvalidArgumentError(f"cache_name={cache!r}: give the name of a cache")
-        if not isinstance(parallel_reads, int) or not 1 <= parallel_reads <= MAX_PARALLEL_READS:
-            raise InvalidArgumentError(
-                f"parallel_reads={parallel_reads!r}: from 1 to {MAX_PARALLEL_READS} connections read at the same time"
-            )
+        checked_cache(cache, empty=sql is not None)
+        what = f"from 1 to {MAX_PARALLEL_READS} connections read at the same time"
+        checked_count(parallel_reads, "parallel_reads", 1, MAX_PARALLEL_READS, what)
         one, several = parse_partitions(part, "part"), parse_partitions(partitions, "partitions")
         if one is not None and several is not None:
             raise InvalidArgumentError("give part= or partitions=, not both")
@@ -115,11 +115,11 @@ class Source:
             local=checked_flag(local, "local"),
             partitions=one if several is None else several,
             intersect=several is not None,
-            env=env,
+            env=checked_flag(env, "env"),
             page_size=checked_page_size(page_size),
-            parallel_reads=parallel_reads,
+            parallel_reads=int(parallel_reads),
             deterministic=checked_flag(deterministic, "deterministic"),
-            timeouts=timeouts or Timeouts(),
+            timeouts=checked_timeouts(timeouts),
             security=security_for(endpoints, security),
             sql=sql,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import re
 import struct
 import uuid
 from collections.abc import Sequence
@@ -59,7 +60,33 @@ def statement(text: str, args: Sequence[Any], schema: str, every_task: bool) -> 
         raise InvalidArgumentError(f"query={text!r}: give an SQL statement")
     if isinstance(args, (str, bytes)) or not isinstance(args, Sequence):
         raise InvalidArgumentError(f"args={args!r}: give a list of values, one for each ? of the statement")
+    if not isinstance(schema, str) or not schema:
+        raise InvalidArgumentError(
+            f"schema={schema!r}: give the name of an SQL schema, 'PUBLIC' for instance"
+        )
+    places = count_placeholders(text)
+    if places is not None and len(args) > places:  # the server would ignore those that are too many
+        raise InvalidArgumentError(
+            f"args= has {len(args)} values, and the statement {places or 'no'} ? to put them: {text[:200]!r}"
+        )
     return Statement(schema, text, len(args), b"".join(map(encode_argument, args)), every_task=every_task)
+
+
+# What a ? is no placeholder in: text, quoted names, comments.
+_QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|//[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
+def count_placeholders(text: str) -> int | None:
+    """How many ``?`` a statement has for arguments; ``None`` if that is not certain.
+
+    >>> count_placeholders("SELECT '?' FROM T WHERE A = ? -- ?")
+    1
+    """
+    plain = _QUOTED.sub(" ", text)
+    # Numbered ones, dollar quotes, and quotes or comments that have no end.
+    if re.search(r"\?\d|\$\$|['\"]|/\*", plain):
+        return None
+    return plain.count("?")
 
 
 def encode_argument(value: Any) -> bytes:
@@ -123,7 +150,23 @@ def _timestamp(value: datetime.datetime | datetime.date) -> bytes:
 def names_of_statement(source: Source, wanted: Statement) -> tuple[tuple[str, ...], float]:
     """Runs the statement as far as its first page: the names of its columns in order, and the bytes per row."""
     found, rows, size = _first_page(source, wanted)
-    return tuple(name for name, _, _ in found), size / rows if rows else 0.0
+    return _checked_names(found), size / rows if rows else 0.0
+
+
+def _checked_names(found: Sequence[tuple[str, set[int], int]]) -> tuple[str, ...]:
+    names = tuple(name for name, _, _ in found)
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise UnsupportedError(
+            f"the statement has several columns called {', '.join(twice)}: name them with AS"
+        )
+    for number, name in enumerate(names, 1):
+        if not name or "." in name:
+            raise InvalidArgumentError(
+                f"column {number} of the statement is called {name!r}: a name is not empty and has no dot, which "
+                "separates an object from its fields; name it with AS"
+            )
+    return names
 
 
 def columns_of_statement(
@@ -137,14 +180,10 @@ def columns_of_statement(
     Raises:
       PreconditionError: There is no row, or only NULLs in a column, to tell the types.
       UnsupportedError: Values that cannot be a column, or two columns of one name.
+      InvalidArgumentError: A column whose name is empty or has a dot.
     """
     found, rows, size = _first_page(source, wanted)
-    names = tuple(name for name, _, _ in found)
-    if len(set(names)) < len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise UnsupportedError(
-            f"the statement has several columns called {', '.join(twice)}: name them with AS"
-        )
+    names = _checked_names(found)
     silent = [name for name, codes, _ in found if not codes]
     if silent:
         raise PreconditionError(_silence(found, silent, rows, options))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ignite_strategy.dataset.encode import slice_rows
-from ignite_strategy.dataset.kinds import Ragged, is_null
+from ignite_strategy.dataset.kinds import Ragged, check_fields, is_missing
 from ignite_strategy.errors import InvalidArgumentError
 
 __all__ = ["Fields", "Table", "count_rows", "stream"]
@@ -107,6 +107,7 @@ def _key_names(key: Any, columns: Mapping[str, Any]) -> list[str] | None:
     if isinstance(key, str):
         return [key]
     if isinstance(key, Fields):
+        check_fields(list(columns), "the columns of an SQL table")
         spelled = {name.lower(): name for name in columns}
         return [spelled.get(name.lower(), name) for name in key.names]
     if (
@@ -121,7 +122,7 @@ def _key_names(key: Any, columns: Mapping[str, Any]) -> list[str] | None:
 def _columns(data: Any, key: Any) -> dict[str, Any] | None:
     """The columns of ``data`` by name; ``None`` if it has none."""
     if _is_frame(data):
-        columns = {str(name): _leaf(data[name]) for name in data.columns}
+        columns = _by_text((name, _leaf(data.iloc[:, at])) for at, name in enumerate(data.columns))
         index = data.index.name
         if (
             index is not None
@@ -135,13 +136,25 @@ def _columns(data: Any, key: Any) -> dict[str, Any] | None:
                 return {"key": columns.pop("key"), "val": columns}
         return columns
     if isinstance(data, Mapping):
-        return {str(name): _leaf(values) for name, values in data.items()}
+        return _by_text((name, _leaf(values)) for name, values in data.items())
     if isinstance(data, np.ndarray) and data.dtype.names:
         return {name: data[name] for name in data.dtype.names}
     if isinstance(data, (list, tuple)) and data and all(isinstance(row, Mapping) for row in data):
         names = dict.fromkeys(itertools.chain.from_iterable(data))
-        return {str(name): [row.get(name) for row in data] for name in names}
+        return _by_text((name, [row.get(name) for row in data]) for name in names)
     return None
+
+
+def _by_text(columns: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
+    """Columns by their names as text, each of which is there once."""
+    named: dict[str, Any] = {}
+    for name, values in columns:
+        if str(name) in named:
+            raise InvalidArgumentError(
+                f"two columns are called {str(name)!r}: one would replace the other; give one of them another name"
+            )
+        named[str(name)] = values
+    return named
 
 
 def _is_packed(columns: Mapping[str, Any]) -> bool:
@@ -201,7 +214,7 @@ def count_rows(values: Any, where: str) -> int:
 def _leaf(values: Any) -> Any:
     """One column as a NumPy array, a list or a :class:`Ragged`; mappings of them stay mappings."""
     if isinstance(values, Mapping):
-        return {str(name): _leaf(each) for name, each in values.items()}
+        return _by_text((name, _leaf(each)) for name, each in values.items())
     if isinstance(values, Ragged):
         return values
     if hasattr(values, "row_splits"):  # tf.RaggedTensor and its value
@@ -257,10 +270,7 @@ def _series(series: Any) -> Any:
         mask = series.isna().to_numpy()
         masked: Any = np.ma.array
         return masked(series.to_numpy(dtype=numpy, na_value=numpy.type(0)), mask=mask)
-    values = series.astype(object).tolist()
-    return [
-        None if is_null(value) or (isinstance(value, float) and value != value) else value for value in values
-    ]
+    return [None if is_missing(value) else value for value in series.astype(object).tolist()]
 
 
 def _elements(dataset: Any, batched: bool) -> Iterator[Any]:

@@ -11,7 +11,7 @@ from typing import Any
 from ignite_strategy import _core
 from ignite_strategy.dataset import kinds
 from ignite_strategy.dataset.columns import type_table
-from ignite_strategy.dataset.kinds import Kind
+from ignite_strategy.dataset.kinds import Kind, check_fields
 from ignite_strategy.dataset.tables import Fields
 from ignite_strategy.errors import (
     AuthenticationError,
@@ -66,7 +66,11 @@ class Target:
                 return None
             except ConnectionFailedError as error:
                 failures.append(error)
-        raise failures[0]
+        tried = "; ".join(map(str, failures))
+        raise type(failures[-1])(
+            f"cannot ask for cache {self.cache!r}: {tried}. Check that an Ignite node listens there; the address comes "
+            "from addresses=, or host= and port=, then from an open resolver, else it is localhost:10800."
+        ) from failures[-1]
 
     def missing(self) -> NotFoundError:
         """The error for a cache that is not there."""
@@ -81,7 +85,7 @@ class Target:
           PreconditionError: The nodes have no template for this number of partitions.
           UnsupportedError: An SQL table whose key has objects in it.
         """
-        from ignite_strategy.topology.caches import connect, create_cache
+        from ignite_strategy.topology.caches import create_cache
 
         options: dict[str, Any] = {}
         if sql:
@@ -97,18 +101,36 @@ class Target:
                 "value": _topology_fields(val),
                 "type_name": val.type_name or None,
             }
-        addresses = [str(endpoint) for endpoint in self._endpoints]
-        with contextlib.closing(
+        with self._client() as client:
+            create_cache(client, self.cache, partitions=partitions, backups=backups, exist_ok=True, **options)
+        self._await_everywhere()
+
+    def discard(self) -> str:
+        """Drops the cache, which this process has created, if it holds nothing; tells what became of it."""
+        from ignite_strategy.topology.caches import drop_cache
+
+        try:
+            with self._client() as client:
+                rows = client.get_cache(self.cache).get_size()
+                if rows:
+                    return f"cache {self.cache!r}, which was created for them, stays: it holds {rows} rows"
+                drop_cache(client, self.cache)
+        except Exception as error:
+            return f"cache {self.cache!r}, which was created for them, could not be dropped: {error}"
+        return f"cache {self.cache!r}, which was created for them, was empty and is dropped"
+
+    def _client(self) -> contextlib.closing[Any]:
+        from ignite_strategy.topology.caches import connect
+
+        return contextlib.closing(
             connect(
-                addresses,
+                [str(endpoint) for endpoint in self._endpoints],
                 connect_timeout=self._timeouts.connect,
                 request_timeout=self._timeouts.request,
                 security=self._security,
                 prefixes=DATASET_PREFIXES,
             )
-        ) as client:
-            create_cache(client, self.cache, partitions=partitions, backups=backups, exist_ok=True, **options)
-        self._await_everywhere()
+        )
 
     def register(self, written: Sequence[Kind]) -> None:
         """Tells the cluster the types of the objects, so that every client can read them.
@@ -270,6 +292,7 @@ def spelled(facts: Mapping[str, Any] | None, part: str, values: Any) -> Any:
     entity = _entity(facts)
     if entity is None or not isinstance(values, Mapping) or _is_java(entity[_OWN[part]]):
         return values
+    check_fields(list(values), "the columns of an SQL table")
     names = {name.lower(): name for name, _, _ in entity["fields"]}
     return {names.get(name.lower(), name): each for name, each in values.items()}
 

@@ -12,8 +12,9 @@ from typing import Any, Callable
 
 from ignite_strategy import _core
 from ignite_strategy.dataset import kinds, target
-from ignite_strategy.dataset.encode import native
-from ignite_strategy.dataset.kinds import Kind, infer, parse_kind
+from ignite_strategy.dataset.arguments import MAX_PARTITIONS, checked_count, checked_flag
+from ignite_strategy.dataset.encode import NativeColumn, Refused, native
+from ignite_strategy.dataset.kinds import Kind, check_structure, infer, parse_kind
 from ignite_strategy.dataset.source import endpoints_of
 from ignite_strategy.dataset.tables import Table, stream
 from ignite_strategy.errors import (
@@ -22,12 +23,14 @@ from ignite_strategy.errors import (
     WriteError,
     WriteInterrupted,
 )
-from ignite_strategy.settings import Security, Timeouts, security_for
+from ignite_strategy.settings import Security, Timeouts, checked_timeouts, security_for
 
 __all__ = ["WriteReport", "write"]
 
 # Rows that are handed to the native code at once.
 _BLOCK = 8192
+# More copies than any cluster has nodes are a mistake.
+MAX_BACKUPS = 1000
 # How long answers that are outstanding are waited for after a failure, and after Ctrl-C, in seconds.
 _GRACE, _SHORT_GRACE = 10.0, 2.0
 
@@ -83,8 +86,9 @@ def write(
     What values become: bool, int8 to int64, float32, float64 and uint16 (char) what Ignite calls so; text and bytes in
     UTF-8 a string; 2-D arrays, ragged tensors and lists an array; mappings an object; ``datetime64`` and ``datetime`` a
     timestamp (UTC), ``date`` an SQL date, ``time`` a time, ``uuid.UUID``, ``decimal.Decimal`` and enums what they are.
-    ``None``, masked items, NaT and ``pandas.NA`` are NULL. ``types`` says otherwise. In an SQL table the columns' own
-    types decide. No value is ever changed to fit: that is an error.
+    ``None``, masked items, NaT and ``pandas.NA`` are NULL, NaN too but in floats and doubles, which have it. ``types``
+    says otherwise. In an SQL table the columns' own types decide. No value is ever changed to fit: that is an error
+    that names column, row and value. Only doubles that become floats are rounded.
 
     Keys should differ within one call: which of two rows with the same key stays is not defined.
 
@@ -125,7 +129,14 @@ def write(
       WriteInterrupted: Ctrl-C, with the same attributes as WriteError.
     """
     kinds.check_name(cache, "cache")
-    limits = timeouts or Timeouts()
+    limits = checked_timeouts(timeouts)
+    tuning = _tuning(connections, in_flight, batch_rows, partition_aware)
+    types = _checked_types(types, key)
+    for name, flag in (("batched", batched), ("create", create), ("sql", sql), ("progress", progress)):
+        checked_flag(flag, name)
+    if partitions is not None:
+        checked_count(partitions, "partitions", 1, MAX_PARTITIONS, "how many partitions the new cache has")
+    checked_count(backups, "backups", 0, MAX_BACKUPS, "how many copies beside the primary one")
     endpoints = endpoints_of(host, port, addresses)
     secured = security_for(endpoints, security)
     place = target.Target(cache, endpoints, limits, secured)
@@ -136,31 +147,37 @@ def write(
     tables = (
         Table(target.spelled(facts, "key", each.key), target.spelled(facts, "val", each.val), each.rows)
         for each in tables
+        if each.rows
     )
-    first = next(tables, None)
+    first = _first(tables)
     if first is None:
         if facts is None:
             raise InvalidArgumentError(
                 f"cache {cache!r} cannot be created for no rows: nothing tells their types"
             )
         return WriteReport(0, 0.0, 0, 0, False)
-    layout = _layout(first, dict(types or {}), facts, cache, type_name, key_type_name)
-    if facts is None:
+    layout = _layout(first, types, facts, cache, type_name, key_type_name)
+    created = facts is None
+    if created:
+        _rehearse(layout, first)
         place.create(
             layout.key, layout.val, partitions=partitions, backups=backups, sql=sql, key_name=_key_name(key)
         )
-    place.register([layout.key, layout.val])
-    writer = _core.BulkWriter(
-        cache,
-        [(endpoint.host, endpoint.port) for endpoint in endpoints],
-        connections=connections,
-        in_flight=in_flight,
-        batch_rows=batch_rows,
-        partition_aware=partition_aware,
-        connect_timeout=limits.connect,
-        request_timeout=limits.request,
-        security=secured.native(),
-    )
+    try:
+        place.register([layout.key, layout.val])
+        writer = _core.BulkWriter(
+            cache,
+            [(endpoint.host, endpoint.port) for endpoint in endpoints],
+            connect_timeout=limits.connect,
+            request_timeout=limits.request,
+            security=secured.native(),
+            **tuning,
+        )
+    except IgniteStrategyError as error:
+        if created:
+            raise type(error)(f"{error}; {place.discard()}") from error
+        raise
+    discard = place.discard if created else None
     start = time.monotonic()
     try:
         with _progress(cache, total, progress) as advance:
@@ -170,12 +187,12 @@ def write(
                     advance(writer.acknowledged)
             writer.finish()
             advance(writer.acknowledged)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         writer.stop(_SHORT_GRACE)
-        raise WriteInterrupted("interrupted", **_outcome(writer)) from None
-    except IgniteStrategyError as error:
+        raise WriteInterrupted("interrupted", **_outcome(writer)) from error
+    except Exception as error:  # also what the user's own iterator raises
         writer.stop(_GRACE)
-        raise WriteError(str(error), **_outcome(writer)) from error
+        raise _failure(error, writer, discard) from error
     except BaseException:
         writer.stop(_SHORT_GRACE)
         raise
@@ -192,6 +209,63 @@ def write(
         writer.close()
 
 
+def _tuning(connections: Any, in_flight: Any, batch_rows: Any, partition_aware: Any) -> dict[str, Any]:
+    return {
+        "connections": checked_count(connections, "connections", 1, 64, "connections per node"),
+        "in_flight": checked_count(in_flight, "in_flight", 1, 64, "unanswered batches per connection"),
+        "batch_rows": checked_count(batch_rows, "batch_rows", 1, 1 << 24, "rows of a batch"),
+        "partition_aware": checked_flag(partition_aware, "partition_aware"),
+    }
+
+
+def _checked_types(types: Any, key: Any) -> dict[str, Any]:
+    if types is None:
+        return {}
+    if not isinstance(types, Mapping):
+        raise InvalidArgumentError(f"types={types!r}: give a dict of column -> type, {{'a': 'int'}}")
+    # A column that is the key may be meant by its own name.
+    return {"key" if isinstance(key, str) and name == key else name: kind for name, kind in types.items()}
+
+
+def _first(tables: Iterator[Table]) -> Table | None:
+    """The first rows; what the user's own iterator raises is told as later on."""
+    try:
+        return next(tables, None)
+    except IgniteStrategyError:
+        raise
+    except RecursionError:
+        raise InvalidArgumentError(f"a column is nested far deeper than {kinds.MAX_DEPTH} levels") from None
+    except Exception as error:
+        raise WriteError(_raised(error), taken=0, acknowledged=0, unknown=[], unsent=[]) from error
+
+
+def _raised(error: Exception) -> str:
+    if isinstance(error, IgniteStrategyError):
+        return str(error)
+    return f"the data could not be taken: {type(error).__name__}: {error}"
+
+
+def _failure(error: Exception, writer: _core.BulkWriter, discard: Callable[[], str] | None) -> WriteError:
+    outcome = _outcome(writer)
+    message = _raised(error)
+    if discard is not None and not outcome["acknowledged"] and not outcome["unknown"]:
+        message += f"; {discard()}"
+    return WriteError(message, **outcome)
+
+
+def _rehearse(layout: _Layout, table: Table) -> None:
+    """Encodes the first rows as they will be, so that no cache is created for rows that cannot be written."""
+    block = next(table.blocks(_BLOCK))
+    columns = _columns(layout, block, True, 0)
+    for part, column in zip(("key", "val"), columns):
+        if column[5] is not None and not all(column[5]):
+            row = list(column[5]).index(0)
+            raise InvalidArgumentError(
+                f"column {part}, row {row}: NULL cannot be a {'key' if part == 'key' else 'value'}"
+            )
+    _core.encode_rows(*columns, block.rows)
+
+
 @dataclass(frozen=True)
 class _Layout:
     key: Kind
@@ -199,6 +273,20 @@ class _Layout:
 
 
 def _layout(
+    table: Table,
+    types: dict[str, Any],
+    facts: Mapping[str, Any] | None,
+    cache: str,
+    type_name: str | None,
+    key_type_name: str | None,
+) -> _Layout:
+    try:
+        return _found_layout(table, types, facts, cache, type_name, key_type_name)
+    except RecursionError:
+        raise InvalidArgumentError(f"a column is nested far deeper than {kinds.MAX_DEPTH} levels") from None
+
+
+def _found_layout(
     table: Table,
     types: dict[str, Any],
     facts: Mapping[str, Any] | None,
@@ -214,6 +302,7 @@ def _layout(
         kind = _kind(values, part, "", types, declared, used)
         if kind.code == 0:
             raise InvalidArgumentError(f"cache {cache}: every {part} is NULL")
+        check_structure(kind, part)
         parts[part] = kind
         if given is not None:
             names[part] = kinds.check_name(given, "type name")
@@ -261,9 +350,16 @@ def _key_name(key: Any) -> str:
 
 
 def _put(writer: _core.BulkWriter, layout: _Layout, block: Table, compact: bool) -> None:
-    key = native(layout.key, block.key, "key", block.rows, compact)
-    val = native(layout.val, block.val, "val", block.rows, compact)
-    writer.write(key, val, block.rows)
+    writer.write(*_columns(layout, block, compact, writer.report()["taken"]), block.rows)
+
+
+def _columns(layout: _Layout, block: Table, compact: bool, first: int) -> tuple[NativeColumn, NativeColumn]:
+    """Keys and values for the native code; ``first`` is the number of the block's first row, for errors."""
+    try:
+        key = native(layout.key, block.key, "key", block.rows, compact)
+        return key, native(layout.val, block.val, "val", block.rows, compact)
+    except Refused as error:
+        raise error.at(first + error.row) from None
 
 
 def _outcome(writer: _core.BulkWriter) -> dict[str, Any]:

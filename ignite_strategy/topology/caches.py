@@ -340,9 +340,9 @@ def _check_columns(name: str, key: Fields, value: Fields) -> None:
 
 
 def _check_arguments(name: str, partitions: int | None, backups: int, mode: str, atomicity: str) -> None:
-    if not name or any(letter in name for letter in '",=\r\n'):
+    if not name or any(letter in name for letter in '",=\r\n\0'):
         raise InvalidArgumentError(
-            f"a cache cannot be called {name!r}: no quotation marks, commas, equals signs"
+            f"a cache cannot be called {name!r}: no quotation marks, commas, equals signs, line ends, NULs"
         )
     if mode not in _MODES:
         raise InvalidArgumentError(f"mode {mode!r} of cache {name}: choose one of {', '.join(_MODES)}")

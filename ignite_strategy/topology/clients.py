@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ignite_strategy.errors import InvalidArgumentError
 from ignite_strategy.settings import CLUSTER_PREFIXES, Endpoint, Security, Tls, security_for
+from ignite_strategy.topology import sql_dates
 
 if TYPE_CHECKING:
     import ssl
@@ -51,6 +52,7 @@ def open_client(
     resolved: dict[str, Any] = dict(_core.resolve_security(settings, list(prefixes)) or {})
     # Without a handler of its own its logger prints the traceback of every refused connection.
     logging.getLogger("pyignite").addHandler(logging.NullHandler())
+    sql_dates.register()
     # Not partition aware: then it talks to one node at a time, and that node knows what it was told before. Another
     # one may not know a cache yet that was created a moment ago.
     client = _client_class()(

@@ -22,6 +22,7 @@ from ignite_strategy.settings import (
     Endpoint,
     Security,
     Timeouts,
+    checked_timeouts,
     default_endpoints,
     parse_endpoints,
     security_for,
@@ -135,7 +136,7 @@ def connect(
     """
     from ignite_strategy import _core
 
-    limits = timeouts or Timeouts()
+    limits = checked_timeouts(timeouts)
     endpoints = _endpoints(addresses)
     failures: list[IgniteStrategyError] = []
     settings = security_for(endpoints, security).native()

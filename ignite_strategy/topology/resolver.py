@@ -19,6 +19,7 @@ from ignite_strategy.settings import (
     Security,
     Timeouts,
     Tls,
+    checked_timeouts,
     default_endpoints,
     parse_endpoints,
     security_for,
@@ -107,7 +108,7 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
         self._layout()  # refuses what cannot be, before anything starts
         self._evaluator = evaluator
         self._start_timeout = start_timeout
-        self._timeouts = timeouts or Timeouts()
+        self._timeouts = checked_timeouts(timeouts)
         self._task_environment = dict(task_environment or {})
         self._task_type = task_type
         self._task_id = task_id

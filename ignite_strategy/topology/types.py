@@ -91,9 +91,12 @@ def value_type(kind: str, where: str) -> Any:
 
 
 def check_fields(fields: Fields, where: str) -> None:
-    """Raises an error for a type that does not exist, or an object without fields."""
+    """Raises an error for a type that does not exist, an object without fields, or fields that Ignite takes for one."""
+    from ignite_strategy.dataset.kinds import check_fields as check_names
+
     if not fields:
         raise InvalidArgumentError(f"{where}: an object needs at least one field")
+    check_names(list(fields), where)
     for name, kind in fields.items():
         if isinstance(kind, Mapping):
             check_fields(kind, f"{where}.{name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -175,3 +176,14 @@ def test_nobody_listens() -> None:
             caches.connect(f"127.0.0.1:{port}")
     finally:
         claims.release()
+
+
+def test_dates_are_ordinary_sql(client: Any, fresh_name: str) -> None:
+    answer = caches.sql(
+        client, "SELECT CAST('2020-01-01' AS DATE), 1, CAST(NULL AS DATE), CAST('0001-01-01' AS DATE)"
+    )
+    assert answer.rows == [[datetime.date(2020, 1, 1), 1, None, datetime.date(1, 1, 1)]]
+    rows = caches.sql(
+        client, "SELECT DATEADD('DAY', X, DATE '2019-12-31'), X FROM SYSTEM_RANGE(0, 2999)"
+    ).rows
+    assert rows[-1] == [datetime.date(2019, 12, 31) + datetime.timedelta(2999), 2999]  # over several pages

@@ -473,3 +473,80 @@ def test_neither_needs_tensorflow_and_progress_goes_to_stderr(one_node: str, nam
     assert (done.returncode, done.stdout.split()) == (0, ["50", "612.5", "612.5"]), done.stderr
     assert f"writing {name}" in done.stderr
     assert "50/50" in done.stderr
+
+
+def test_what_does_not_fit_leaves_nothing_behind(cluster: LocalCluster, client: Any, name: str) -> None:
+    """A row that cannot be written ends the writing, and the cache that was made for it is not there."""
+
+    def pieces() -> Iterator[dict[str, Any]]:
+        yield {"id": [1], "x": [1]}
+        yield {"id": [2], "x": [2**63]}
+
+    where = {"addresses": cluster.addresses, "key": "id"}
+    with pytest.raises(
+        InvalidArgumentError, match=r"column val\.x, row 1: 9223372036854775808 cannot become a long"
+    ):
+        igs.write(name, {"id": [1, 2], "x": [1, 2**63]}, create=True, **where)
+    with pytest.raises(
+        InvalidArgumentError, match="column key, row 0: 9223372036854775808 cannot become a long"
+    ):
+        igs.write(
+            name, {"id": np.array([2**63], np.uint64), "x": [1]}, create=True, types={"id": "long"}, **where
+        )
+    with pytest.raises(InvalidArgumentError, match="'a' and 'A' differ only in case"):
+        igs.write(name, {"id": [1], "a": [1], "A": [2]}, create=True, **where)
+    with pytest.raises(InvalidArgumentError, match="row 1: it is not UTF-8"):
+        igs.write(name, {"id": [1, 2], "t": ["a", b"\xff"]}, create=True, **where)
+    with pytest.raises(
+        WriteError, match=r"column val\.x, row 1: 9223372036854775808.*was empty and is dropped"
+    ) as caught:
+        igs.write(name, pieces(), create=True, **where)
+    assert caught.value.acknowledged == 0
+    assert name not in caches.cache_names(client)
+    with pytest.raises(InvalidArgumentError, match="cannot be created for no rows"):
+        igs.write(name, {"id": [], "x": []}, create=True, **where)
+    igs.write(name, {"id": [1], "x": [1]}, create=True, **where)
+    assert igs.write(name, {"id": [], "x": []}, **where).rows == 0
+    with pytest.raises(WriteError, match=r"column val\.x, row 1: 9223372036854775808"):
+        igs.write(name, pieces(), **where)
+
+
+def test_what_the_users_iterator_raises_is_told_with_what_was_written(
+    cluster: LocalCluster, name: str
+) -> None:
+    def pieces(before: int) -> Iterator[dict[str, Any]]:
+        for first in range(before):
+            yield {"id": np.arange(10_000) + 10_000 * first, "x": np.arange(10_000)}
+        raise RuntimeError("the disk is gone")
+
+    for before in (3, 0):
+        with pytest.raises(WriteError, match="RuntimeError: the disk is gone") as caught:
+            igs.write(name, pieces(before), addresses=cluster.addresses, key="id", create=True)
+        assert isinstance(caught.value.__cause__, RuntimeError)
+        assert caught.value.taken == before * 10_000
+
+
+def test_missing_values_are_null_and_years_are_any(cluster: LocalCluster, client: Any, name: str) -> None:
+    """NaN used to become the smallest integer, and the year 9999 an error."""
+    pandas = pytest.importorskip("pandas")
+    caches.sql(client, f'CREATE TABLE "{name}" (ID INT PRIMARY KEY, N BIGINT, S SMALLINT, T TIMESTAMP, D DATE) '
+                       f'WITH "CACHE_NAME={name}"')  # fmt: skip
+    last = datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999)
+    frame = pandas.DataFrame(
+        {
+            "ID": [1, 2],
+            "N": [1.0, None],
+            "S": [2.0, float("nan")],
+            "T": pandas.Series([last, None], dtype=object),
+        }
+    )
+    frame["D"] = [float("nan"), datetime.date(2020, 2, 29)]
+    assert igs.write(name, frame, addresses=cluster.addresses).rows == 2
+    answer = caches.sql(client, f'SELECT N, S, YEAR(T), D FROM "{name}" ORDER BY ID')
+    assert answer.rows == [[1, 2, 9999, None], [None, None, None, datetime.date(2020, 2, 29)]]
+    read = by_key(igs.read(name, addresses=cluster.addresses, nulls="mask", timestamp="ms"))
+    assert read["val.T"].tolist()[0] == 253402300799999
+    assert read["val.T_mask"].tolist() == [True, False]
+    assert read["val.N_mask"].tolist() == [True, False]
+    with pytest.raises(IgniteStrategyError, match=r'outside the years 1677 to 2262.*timestamp="ms"'):
+        igs.read(name, addresses=cluster.addresses, nulls="default", columns=["val.T"])

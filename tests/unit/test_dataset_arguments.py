@@ -14,7 +14,12 @@ from ignite_strategy.dataset.arguments import (
     checked_port,
     parse_partitions,
 )
-from ignite_strategy.errors import InvalidArgumentError
+from ignite_strategy.dataset.read import read
+from ignite_strategy.dataset.write import write
+from ignite_strategy.errors import ConnectionFailedError, InvalidArgumentError
+from ignite_strategy.settings import Timeouts
+from ignite_strategy.topology.caches import create_cache
+from ignite_strategy.topology.types import check_fields
 
 
 @pytest.mark.parametrize(
@@ -73,3 +78,74 @@ def test_an_address_with_colons_is_a_host() -> None:
 def test_what_is_no_truth_value(value: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"local=.* is neither True nor False"):
         checked_flag(value, "local")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"env": "x"}, "env='x' is neither True nor False"),
+        ({"env": np.zeros(2)}, "env=.* is neither True nor False"),
+        ({"timeouts": 5}, r"timeouts=5: give Timeouts\(connect=5, request=30\)"),
+        ({"addresses": [5]}, r"addresses=\[5\]: 5 is not a text, host:port"),
+        ({"addresses": 5}, "addresses=5: give a list of texts"),
+        ({"addresses": b"a:1"}, "addresses=b'a:1': give a list of texts"),
+        ({"columns": []}, r"columns=\[\]: no column is no row"),
+        ({"columns": [5]}, r"columns=\[5\]: 5 is no name; give names like 'key' and 'val.x'"),
+        ({"columns": "key"}, r"columns='key': give a list of names"),
+        ({"cache_name": "a\0b"}, r"cache_name='a\\x00b': no cache has a NUL"),
+        ({"cache_name": ""}, "cache_name='': give the name of a cache"),
+    ],
+)
+def test_what_a_read_refuses_before_it_connects(given: Any, said: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=said):
+        read(**{"cache_name": "X", **given})
+
+
+@pytest.mark.parametrize("value", ["5", 0, -1, True, float("nan"), float("inf"), 1e6, None])
+def test_what_is_no_limit_on_waiting(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"Timeouts\(request=.*give seconds, more than 0"):
+        Timeouts(request=value)
+    assert Timeouts(np.float32(0.5), 1).connect == 0.5
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"partitions": "2"}, "partitions='2': how many partitions"),
+        ({"partitions": 0}, "partitions=0: .* an integer from 1 to 65,000"),
+        ({"backups": "1"}, "backups='1': how many copies"),
+        ({"backups": True}, "backups=True"),
+        ({"connections": 0}, "connections=0: .* an integer from 1 to 64"),
+        ({"in_flight": 1.5}, "in_flight=1.5"),
+        ({"batch_rows": "1"}, "batch_rows='1'"),
+        ({"partition_aware": "yes"}, "partition_aware='yes' is neither"),
+        ({"create": "no"}, "create='no' is neither"),
+        ({"sql": "no"}, "sql='no' is neither"),
+        ({"progress": "no"}, "progress='no' is neither"),
+        ({"batched": 2}, "batched=2 is neither"),
+        ({"types": "int"}, "types='int': give a dict"),
+        ({"timeouts": 5}, "timeouts=5: give Timeouts"),
+        ({"cache": "a\0"}, "has no NUL"),
+        ({"addresses": [None]}, r"addresses=\[None\]: None is not a text"),
+    ],
+)
+def test_what_a_write_refuses_before_it_connects(given: Any, said: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=said):
+        write(**{"cache": "X", "data": {"key": [1], "val": [1]}, "addresses": ["256.0.0.1:1"], **given})
+
+
+def test_an_address_that_does_not_answer_is_told_with_where_it_came_from() -> None:
+    for call in (lambda **at: read("X", **at), lambda **at: write("X", {"key": [1], "val": [1]}, **at)):
+        with pytest.raises(ConnectionFailedError, match="from addresses=, or host= and port="):
+            call(addresses=["127.0.0.1:1"])
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\nb"])
+def test_what_no_cache_is_called(name: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="a cache cannot be called"):
+        create_cache(None, name)
+
+
+def test_fields_that_ignite_takes_for_one_are_refused_by_cache_administration() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"T\.in: the fields 'a' and 'A' differ only in case"):
+        check_fields({"in": {"a": "int", "A": "int"}}, "T")

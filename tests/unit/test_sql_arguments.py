@@ -9,7 +9,7 @@ import uuid
 import numpy as np
 import pytest
 
-from ignite_strategy.dataset.sql import encode_argument, statement
+from ignite_strategy.dataset.sql import _checked_names, count_placeholders, encode_argument, statement
 from ignite_strategy.errors import InvalidArgumentError
 
 DECIMAL = decimal.Decimal
@@ -52,8 +52,44 @@ def test_what_sql_does_not_have(value):
 
 
 def test_statement():
-    made = statement("SELECT ?", (1, "x"), "PUBLIC", False)
+    made = statement("SELECT ?, ?", (1, "x"), "PUBLIC", False)
     assert (made.count, made.arguments) == (2, encode_argument(1) + encode_argument("x"))
     for query, args in [("", ()), (None, ()), ("SELECT ?", "x"), ("SELECT ?", 5)]:
         with pytest.raises(InvalidArgumentError):
             statement(query, args, "PUBLIC", False)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("SELECT 1", 0),
+        ("SELECT ?, ?", 2),
+        ("SELECT '?', 'it''s ?', \"?\", ? -- ?\n, ? /* ? */ // ?", 2),
+        ("SELECT ?1, ?1", None),
+        ("SELECT $$?$$", None),
+        ("SELECT '?", None),
+        ("SELECT /* ?", None),
+    ],
+)
+def test_placeholders(text: str, count: int | None) -> None:
+    assert count_placeholders(text) == count
+
+
+def test_arguments_that_the_server_would_ignore() -> None:
+    with pytest.raises(
+        InvalidArgumentError, match=r"args= has 2 values, and the statement 1 [?] to put them"
+    ):
+        statement("SELECT ? WHERE '?' = '?'", [1, 2], "PUBLIC", False)
+    with pytest.raises(InvalidArgumentError, match=r"args= has 1 values, and the statement no [?]"):
+        statement("SELECT 1", [1], "PUBLIC", False)
+    assert statement("SELECT ?1, ?1", [1, 2], "PUBLIC", False).count == 2
+    with pytest.raises(InvalidArgumentError, match="schema=5"):
+        statement("SELECT 1", [], 5, False)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["", "a.b"])
+def test_names_that_no_column_can_have(name: str) -> None:
+    with pytest.raises(
+        InvalidArgumentError, match=rf"column 2 of the statement is called '{name}'.*name it with AS"
+    ):
+        _checked_names([("x", {4}, 0), (name, {4}, 0)])

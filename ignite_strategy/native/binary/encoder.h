@@ -43,7 +43,9 @@ struct ValueColumn {
   std::vector<ValueColumn> parts;            // fields; items of a collection; keys and values of a map
   std::shared_ptr<const ObjectType> object;  // of an object
   std::int32_t enum_id = 0;                  // type id of an enum
-  std::uint8_t kind = 1;                     // of a collection (1 = ArrayList, 3 = HashSet) or map (1, 2)
+  // Of a collection (1 = ArrayList, 3 = HashSet) or map (1, 2); of timestamps 2 = items of kTimestampPair
+  // bytes.
+  std::uint8_t kind = 1;
 };
 
 class Encoder {

@@ -260,10 +260,19 @@ void WriteDecimal(Writer& writer, const Item& item) {
 }
 
 void WriteTimestamp(Writer& writer, const Item& item) {
+  std::int64_t millis = 0;
+  if (item.size == kTimestampPair) {  // as Ignite keeps it: years that int64 nanoseconds cannot tell
+    std::int32_t rest = 0;
+    std::memcpy(&millis, item.data, sizeof millis);
+    std::memcpy(&rest, item.data + sizeof millis, sizeof rest);
+    if (rest < 0 || rest >= kNanosPerMilli) throw Error(Code::kInternal, "a millisecond of another length");
+    writer.Put(millis).Put(rest);
+    return;
+  }
   if (item.size != sizeof(std::int64_t)) throw Error(Code::kInternal, "an item of the wrong size");
   std::int64_t nanos = 0;
   std::memcpy(&nanos, item.data, sizeof nanos);
-  std::int64_t millis = nanos / kNanosPerMilli;
+  millis = nanos / kNanosPerMilli;
   std::int64_t rest = nanos % kNanosPerMilli;
   if (rest < 0) {
     --millis;

@@ -36,6 +36,8 @@ constexpr std::size_t kMaxDecimalBytes = 4096;
 std::string ReadDecimal(Reader& reader);
 // The nearest double to such a text. Throws Error(kInvalidArgument) if it is beyond their range.
 double DecimalToDouble(const std::string& text);
+// The size of a timestamp as Ignite keeps it: int64 milliseconds, int32 nanoseconds within the millisecond.
+constexpr std::size_t kTimestampPair = 12;
 // Nanoseconds since 1970 of milliseconds and nanoseconds within the millisecond. Throws Error
 // (kInvalidArgument) outside the years 1677 to 2262, Error(kDataLoss) for impossible nanoseconds.
 std::int64_t TimestampNanos(std::int64_t millis, std::int32_t nanos);

@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <string>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "native/binary/encoder.h"
+#include "native/binary/values.h"
 #include "native/bulk/affinity.h"
 #include "native/bulk/bulk_writer.h"
 #include "native/python/bindings.h"
@@ -24,6 +26,13 @@ using PythonEndpoints = std::vector<std::pair<std::string, std::uint16_t>>;
 
 constexpr int kMaxDepth = 32;
 constexpr std::size_t kFields = 10;
+
+// A value that cannot be written: which row it belongs to is known only further out, where the splits are.
+struct BadItem {
+  std::string column;
+  std::int64_t item;
+  std::string what;
+};
 
 // Python memory that must stay where it is while it is written, and what was made from it.
 class Held {
@@ -76,20 +85,17 @@ class Held {
         if (mask != nullptr) (*mask)[i] = 0;
         if ((*valid)[i] != 0) throw Error(Code::kInvalidArgument, "column " + name + ": None is not masked");
       } else {
-        throw Error(Code::kInvalidArgument, "column " + name + ", item " + std::to_string(i) +
-                                                " of this block: a string expected, found " +
-                                                Py_TYPE(item)->tp_name);
+        throw BadItem{name, static_cast<std::int64_t>(i),
+                      std::string("a string expected, found ") + Py_TYPE(item)->tp_name};
       }
     }
     return views->data();
   }
 
  private:
-  static Error NotText(const std::string& name, std::size_t item) {
-    return Error(Code::kInvalidArgument,
-                 "column " + name + ", item " + std::to_string(item) +
-                     " of this block: it is not UTF-8 text; write bytes as a byte array: types={'" + name +
-                     "': 'byte[]'}");
+  static BadItem NotText(const std::string& name, std::size_t item) {
+    return {name, static_cast<std::int64_t>(item),
+            "it is not UTF-8 text; write bytes as a byte array: types={'" + name + "': 'byte[]'}"};
   }
 
   std::deque<Py_buffer> buffers_;
@@ -111,15 +117,22 @@ void CheckSplits(const ValueColumn& column, std::size_t splits, std::int64_t row
   }
 }
 
+// The row that an item belongs to.
+std::int64_t RowOf(const ValueColumn& column, std::int64_t rows, std::int64_t item) {
+  if (column.splits == nullptr) return column.length > 0 ? item / column.length : 0;
+  return std::upper_bound(column.splits, column.splits + rows + 1, item) - column.splits - 1;
+}
+
 // (name, type code, items or list of strings, splits, length, valid, parts, (type name, field names, compact)
 // of an object, enum type name, kind)
 ValueColumn ToColumn(nb::handle python, std::int64_t rows, Held& held, int depth) {
   const nb::tuple fields = nb::cast<nb::tuple>(python);
-  if (fields.size() != kFields || depth > kMaxDepth) {
-    throw Error(Code::kInvalidArgument, "a malformed description of a column");
-  }
+  if (fields.size() != kFields) throw Error(Code::kInvalidArgument, "a malformed description of a column");
   ValueColumn column;
   column.name = nb::cast<std::string>(fields[0]);
+  if (depth > kMaxDepth) {
+    throw Bad(column.name, "nested deeper than " + std::to_string(kMaxDepth) + " levels");
+  }
   column.type_code = nb::cast<std::uint8_t>(fields[1]);
   const TypeInfo* type = FindType(column.type_code);
   if (type == nullptr) throw Bad(column.name, "unknown type code " + std::to_string(column.type_code));
@@ -152,14 +165,20 @@ ValueColumn ToColumn(nb::handle python, std::int64_t rows, Held& held, int depth
     }
     column.texts = held.Texts(data, count, column.name, column.type_code == code::kString, &column.valid);
   } else if (!data.is_none()) {
-    column.item_size = ItemSize(type->dtype);
+    const bool pairs = column.type_code == code::kTimestamp && column.kind == 2;
+    column.item_size = pairs ? kTimestampPair : ItemSize(type->dtype);
     column.items = held.Bytes(data, &size);
     if (column.item_size == 0) throw Bad(column.name, "numbers for " + WithArticle(column.type_code));
     if (size / column.item_size < static_cast<std::size_t>(items)) throw Bad(column.name, "too few items");
   }
   const bool nested = column.object != nullptr;
   for (nb::handle part : nb::cast<nb::list>(fields[6])) {
-    column.parts.push_back(ToColumn(part, nested ? rows : items, held, depth + 1));
+    try {
+      column.parts.push_back(ToColumn(part, nested ? rows : items, held, depth + 1));
+    } catch (BadItem& bad) {
+      if (!nested) bad.item = RowOf(column, rows, bad.item);
+      throw;
+    }
   }
   const std::size_t want = type->layout == Layout::kObject ? (nested ? column.object->field_ids.size() : 0)
                            : type->layout == Layout::kMap  ? 2
@@ -173,6 +192,16 @@ ValueColumn ToColumn(nb::handle python, std::int64_t rows, Held& held, int depth
     throw Bad(column.name, "no values for " + WithArticle(column.type_code));
   }
   return column;
+}
+
+// A column whose first row is the one with the number `first` for whoever reads an error.
+ValueColumn ToBlock(nb::handle python, std::int64_t rows, Held& held, std::int64_t first) {
+  try {
+    return ToColumn(python, rows, held, 0);
+  } catch (const BadItem& bad) {
+    throw Error(Code::kInvalidArgument,
+                "column " + bad.column + ", row " + std::to_string(first + bad.item) + ": " + bad.what);
+  }
 }
 
 nb::list ToPython(const std::vector<RowRange>& ranges) {
@@ -205,8 +234,9 @@ class PythonBulkWriter {
   void Write(nb::handle key, nb::handle value, std::int64_t rows) {
     if (rows < 0) throw Error(Code::kInvalidArgument, "a negative number of rows");
     Held held;
-    const ValueColumn key_column = ToColumn(key, rows, held, 0);
-    const ValueColumn value_column = ToColumn(value, rows, held, 0);
+    const std::int64_t first = Writer().Report().taken;
+    const ValueColumn key_column = ToBlock(key, rows, held, first);
+    const ValueColumn value_column = ToBlock(value, rows, held, first);
     const Wait wait = PythonWait();
     const WithoutPython unlocked;
     Writer().Add(key_column, value_column, rows, wait.check);
@@ -257,13 +287,17 @@ class PythonBulkWriter {
 nb::bytes EncodeRows(nb::handle key, nb::handle value, std::int64_t rows) {
   if (rows < 0) throw Error(Code::kInvalidArgument, "a negative number of rows");
   Held held;
-  const ValueColumn key_column = ToColumn(key, rows, held, 0);
-  const ValueColumn value_column = ToColumn(value, rows, held, 0);
+  const ValueColumn key_column = ToBlock(key, rows, held, 0);
+  const ValueColumn value_column = ToBlock(value, rows, held, 0);
   Encoder encoder;
   Writer writer;
   for (std::int64_t row = 0; row < rows; ++row) {
-    encoder.Write(key_column, row, writer);
-    encoder.Write(value_column, row, writer);
+    try {
+      encoder.Write(key_column, row, writer);
+      encoder.Write(value_column, row, writer);
+    } catch (const Error& error) {
+      throw Error(error.code(), "row " + std::to_string(row) + ": " + error.message());
+    }
   }
   return nb::bytes(reinterpret_cast<const char*>(writer.bytes().data()), writer.size());
 }
