@@ -162,14 +162,22 @@ class Asked:
 class ScriptedIgfs:
     """Plays IGFS: ``script(asked)`` returns the bytes of the answer, or None to close the connection.
 
-    The handshake is answered before it is asked; an answer of ``b""`` is silence.
+    An answer of ``b""`` is silence. With ``close_after`` every answer is the last one on its connection.
     """
 
-    def __init__(self, script: Callable[[Asked], bytes | None], handshake: bytes | None = None) -> None:
+    def __init__(
+        self,
+        script: Callable[[Asked], bytes | None],
+        handshake: bytes | None = None,
+        close_after: bool = False,
+        host: str = "127.0.0.1",
+    ) -> None:
         self._script = script
+        self._close_after = close_after
         good = answer(0, 10, b"\1" + nullable("default_fs") + struct.pack(">qB", 0, 0))
         self._handshake = good if handshake is None else handshake
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listener = socket.create_server((host, 0), family=family)
         self.port = int(self._listener.getsockname()[1])
         self.asked: list[Asked] = []
         self._open: list[socket.socket] = []
@@ -201,6 +209,8 @@ class ScriptedIgfs:
                 if reply is None:
                     break
                 end.socket.sendall(reply)
+                if self._close_after and asked.command != HANDSHAKE:
+                    break
         end.socket.close()
 
     @staticmethod

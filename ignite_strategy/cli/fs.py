@@ -17,8 +17,9 @@ __all__ = ["app"]
 
 _HELP = """Files on igfs://, from the shell.
 
-A path is igfs://[FS@]host[:port]/path; igfs:///path means IGFS_HOST and IGFS_PORT, else localhost:10800. With *, ? and
-[...] in its last parts it stands for all that match (quote it, or the shell looks on local disk).
+A path is igfs://[FS@]host[:port]/path; igfs:///path means IGFS_HOST and IGFS_PORT, else localhost:10800. Port 10500, or
+IGFS_BACKEND=endpoint, is IGFS itself (Ignite up to 2.8.1). With *, ? and [...] in its last parts a path stands for all
+that match (quote it, or the shell looks on local disk).
 
 \b
   ignite-strategy fs ls -l igfs:///

@@ -47,6 +47,7 @@ _SCHEMA = 1
 _REQUEST_ENVIRONMENT = frozenset(
     {
         "CUDA_VISIBLE_DEVICES",
+        "IGFS_BACKEND",
         "IGFS_FS_NAME",
         "IGFS_HOST",
         "IGFS_PORT",

@@ -49,17 +49,20 @@ class Client {
   Lease Connect(const Wait& wait, bool fresh = false);
 
   // Runs `body(Connection&, bool again)`, and again on a new connection if the first one broke: one that died
-  // while it was idle is not the caller's concern. What `body` asks for may then have been done already.
+  // while it was idle is not the caller's concern. What `body` asks for may then have been done already. Also
+  // again, a bounded number of times, while others change the same entries.
   // Returns the connection, for those who go on with it.
   template <typename Body>
   Lease Keep(const Wait& wait, Body body) {
+    int collisions = 0;
     for (int attempt = 1;; ++attempt) {
       Lease lease = Connect(wait, attempt > 1);
       try {
         body(*lease, attempt > 1);
         return lease;
-      } catch (const ServerError&) {
-        throw;
+      } catch (const ServerError& error) {
+        if (!error.IsConcurrent() || ++collisions > kMostCollisions) throw;
+        --attempt;
       } catch (const Error& error) {
         lease.Discard();
         if (attempt >= kAttempts || error.code() != Code::kUnavailable) throw;
@@ -85,6 +88,7 @@ class Client {
 
  private:
   static constexpr int kAttempts = 2;
+  static constexpr int kMostCollisions = 50;
 
   struct Idle {
     std::unique_ptr<Connection> connection;

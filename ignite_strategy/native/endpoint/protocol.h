@@ -65,6 +65,8 @@ class ServerError : public Error {
   const std::string& reason() const { return reason_; }
   // Somebody else has the file open for writing.
   bool IsLocked() const;
+  // Nothing was done, because somebody else changed the same entries: the same request may succeed now.
+  bool IsConcurrent() const;
 
  private:
   Refusal refusal_;

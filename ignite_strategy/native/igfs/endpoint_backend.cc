@@ -65,12 +65,15 @@ std::optional<FileInfo> EndpointBackend::Info(const Path& path, const Wait& wait
 
 std::optional<Found> EndpointBackend::Find(const Path& path, const Wait& wait) {
   CheckEndpointPath(path);
-  if (auto info = Info(path, wait)) return Found{path, std::move(*info)};
-  if (path.empty()) throw Error(Code::kUnavailable, Describe(path) + ": IGFS says that it has no root");
-  const Path replaced = Sibling(path, ReplacedName(path.back()));
-  auto info = Info(replaced, wait);
-  if (!info || info->is_directory) return std::nullopt;
-  return Found{replaced, std::move(*info)};
+  // Between the first two questions its replacement may have come: then the third finds that.
+  for (int look = 1;; ++look) {
+    if (auto info = Info(path, wait)) return Found{path, std::move(*info)};
+    if (path.empty()) throw Error(Code::kUnavailable, Describe(path) + ": IGFS says that it has no root");
+    if (look == 2) return std::nullopt;
+    const Path replaced = Sibling(path, ReplacedName(path.back()));
+    auto info = Info(replaced, wait);
+    if (info && !info->is_directory) return Found{replaced, std::move(*info)};
+  }
 }
 
 Error EndpointBackend::NotADirectory(const Path& path) const {

@@ -118,12 +118,13 @@ bool EndpointBackend::RemoveEmpty(const Path& path, const Wait& wait) {
     }
   };
   if (remove()) return true;
+  bool left = false;
   for (const FileInfo& info : ListRaw(path, wait)) {
     Path entry = path;
     entry.push_back(info.path.substr(info.path.rfind('/') + 1));
-    if (!IsUnpublished(entry.back()) || !RemoveOrphan(entry, info.mtime, wait)) return false;
+    left = !IsUnpublished(entry.back()) || !RemoveOrphan(entry, info.mtime, wait) || left;
   }
-  return remove();
+  return !left && remove();
 }
 
 void EndpointBackend::RemoveDirectory(const Path& path, const Wait& wait) {

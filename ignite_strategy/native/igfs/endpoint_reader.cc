@@ -131,6 +131,7 @@ void EndpointReader::LookForMore(const Wait& wait) {
     Drain(wait);
     CloseStream(wait);
   }
+  found_.info.mtime = now->mtime;
   Reopen(wait);
 }
 

@@ -175,7 +175,7 @@ bool EndpointWriter::TryExtend(const Wait& wait) {
     throw;
   }
   if (info && !info->is_directory && IdOf(*info) == id_ && info->length == published_) return true;
-  CloseStream(wait);
+  lease_.Discard();  // the server closes the stream with the connection: nothing was written to it
   throw Changed(info ? "was changed by another writer" : "was removed or renamed");
 }
 

@@ -36,10 +36,11 @@ Lease Store::ConnectTo(const Endpoint& endpoint, const Wait& wait, bool fresh) {
   Pool& pool = Pool::Process();
   Lease lease = fresh ? pool.Open(endpoint, timeouts_, wait) : pool.Acquire(endpoint, timeouts_, wait);
   if (!lease->version().AtLeast(1, 5)) {
-    throw Error(
-        Code::kFailedPrecondition,
-        endpoint.ToString() + " speaks version " + lease->version().ToString() +
-            " of the thin client protocol: igfs on caches needs its transactions, that is Ignite >= 2.8");
+    throw Error(Code::kFailedPrecondition,
+                endpoint.ToString() + " speaks version " + lease->version().ToString() +
+                    " of the thin client protocol: igfs on caches needs its transactions, that is Ignite >= "
+                    "2.8; IGFS "
+                    "itself, if the node has it, answers at a port of its own (10500)");
   }
   return lease;
 }
