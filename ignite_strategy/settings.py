@@ -162,6 +162,23 @@ class Tls:
     check_hostname: bool = True
     verify: bool = True
 
+    def __post_init__(self) -> None:
+        for name in ("cafile", "certfile", "keyfile"):
+            value: Any = getattr(self, name)
+            if value is not None and not isinstance(value, (str, os.PathLike)):
+                raise InvalidArgumentError(f"{name}={value!r}: give the path of a PEM file")
+        for name in ("check_hostname", "verify"):
+            _check_truth(getattr(self, name), name)
+        password: Any = self.cert_password
+        if password is not None and not isinstance(password, str):
+            raise InvalidArgumentError(f"cert_password= is of type {type(password).__name__} and not a text")
+
+
+def _check_truth(value: Any, name: str) -> None:
+    """A text is no truth value: "no" would be true."""
+    if not isinstance(value, (bool, int)) or value not in (0, 1):
+        raise InvalidArgumentError(f"{name}={value!r} is neither True nor False")
+
 
 @dataclass(frozen=True)
 class Credentials:
@@ -169,6 +186,12 @@ class Credentials:
 
     username: str = field(repr=False)
     password: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("username", "password"):
+            value: Any = getattr(self, name)
+            if not isinstance(value, str):  # never shown, whatever it is
+                raise InvalidArgumentError(f"{name}= is of type {type(value).__name__} and not a text")
 
 
 @dataclass(frozen=True)
@@ -220,9 +243,13 @@ def security_of(
       InvalidArgumentError: The arguments contradict themselves.
     """
     files = {"cafile": cafile, "certfile": certfile, "keyfile": keyfile}
+    for name, truth in (("check_hostname", check_hostname), ("verify", verify)):
+        _check_truth(truth, name)
+    if tls is not None:
+        _check_truth(tls, "tls")
     for name, value in files.items():
-        if value is not None and not os.fspath(value):
-            raise InvalidArgumentError(f"{name}='': give the path of a PEM file")
+        if value is not None and (not isinstance(value, (str, os.PathLike)) or not os.fspath(value)):
+            raise InvalidArgumentError(f"{name}={value!r}: give the path of a PEM file")
     paths = {name: None if value is None else os.fspath(value) for name, value in files.items()}
     if (username is None) != (password is None):
         given, missing = ("username", "password") if password is None else ("password", "username")

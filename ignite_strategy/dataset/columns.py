@@ -161,7 +161,7 @@ class Options:
                 )
         policies = self.nulls.values() if isinstance(self.nulls, Mapping) else [self.nulls]
         for policy in policies:
-            if policy not in _POLICIES:
+            if not isinstance(policy, str) or policy not in _POLICIES:
                 raise InvalidArgumentError(
                     f"nulls={self.nulls!r}: choose one of {', '.join(_POLICIES)}, or give a dict of columns with them"
                 )

@@ -14,16 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from ignite_strategy import _core
 from ignite_strategy.dataset.columns import type_table
 from ignite_strategy.errors import InvalidArgumentError
 
 __all__ = [
     "Kind",
     "Ragged",
-    "check_fields",
     "check_name",
-    "check_structure",
     "infer",
     "is_missing",
     "is_null",
@@ -193,8 +190,16 @@ def _enum(kind: type[enum.Enum]) -> Kind:
     return Kind(ENUM, type_name=kind.__name__, constants=tuple(member.name for member in kind))
 
 
+# Most values are of these, and need not be looked at more closely.
+_NEVER_NULL = frozenset(
+    (bool, int, float, str, bytes, list, tuple, dict, set, datetime.datetime, datetime.date)
+)
+
+
 def is_null(value: Any) -> bool:
     """Whether an object stands for NULL whatever the type: ``None``, NaT, ``pandas.NA``, a masked item."""
+    if type(value) in _NEVER_NULL:
+        return False
     if value is None or value is np.ma.masked:
         return True
     if isinstance(value, (np.datetime64, np.timedelta64)):
@@ -208,6 +213,8 @@ def is_missing(value: Any) -> bool:
 
 
 def _is_nan(value: Any) -> bool:
+    if type(value) in _NEVER_NULL:
+        return bool(value != value) if type(value) is float else False
     if isinstance(value, decimal.Decimal):
         return value.is_qnan()
     return isinstance(value, (float, np.floating)) and bool(value != value)
@@ -351,44 +358,6 @@ def _of_scalar(kind: type, where: str) -> Kind:
     raise InvalidArgumentError(
         f"{where} has values of {kind.__module__}.{kind.__name__}, which Ignite does not have"
     )
-
-
-# Of native/python/bind_bulk.cc.
-MAX_DEPTH = 32
-
-
-def check_structure(kind: Kind, where: str, depth: int = 0) -> None:
-    """Refuses what no object of Ignite can be.
-
-    Raises:
-      InvalidArgumentError: Too deep, or two fields of an object have the same id, so that one would hide the other.
-    """
-    if depth > MAX_DEPTH:
-        raise InvalidArgumentError(
-            f"column {where} is nested deeper than {MAX_DEPTH} levels, which is the limit: write it as text (JSON), or "
-            "as several columns"
-        )
-    if kind.code == OBJECT:
-        check_fields([name for name, _ in kind.parts], where)
-    for name, part in kind.parts:
-        check_structure(part, f"{where}.{name}" if kind.code == OBJECT else where, depth + 1)
-
-
-def check_fields(names: Sequence[str], where: str) -> None:
-    """Refuses two fields that Ignite takes for one: it knows them by a hash of their names in lower case.
-
-    Raises:
-      InvalidArgumentError: There are two; the message names them.
-    """
-    seen: dict[int, str] = {}
-    for name in names:
-        other = seen.setdefault(_core.java_lower_hash(name), name)
-        if other != name:
-            why = "differ only in case" if other.lower() == name.lower() else "have the same hash"
-            raise InvalidArgumentError(
-                f"{where}: the fields {other!r} and {name!r} {why}, and Ignite tells fields apart by a hash of their "
-                "names in lower case: one value would replace the other; give one of them another name"
-            )
 
 
 def check_name(name: Any, what: str) -> str:

@@ -226,4 +226,8 @@ def first_answer(source: Source, ask: Callable[[Endpoint], Answer]) -> Answer:
         except ConnectionFailedError as error:
             failure = failure or error
     assert failure is not None
-    raise failure
+    raise type(failure)(
+        f"{failure}. Check that an Ignite node listens there; the address comes from IGNITE_DATASET_HOST and "
+        "IGNITE_DATASET_PORT, then from addresses=, or host= and port=, then from an open resolver, else it is "
+        "localhost:10800."
+    ) from failure

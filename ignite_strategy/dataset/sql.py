@@ -11,8 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from ignite_strategy import _core
+from ignite_strategy.dataset import kinds, moments
 from ignite_strategy.dataset.columns import Column, Options, type_table
+from ignite_strategy.dataset.kinds import Kind, is_null
 from ignite_strategy.dataset.source import Source, first_answer
 from ignite_strategy.errors import (
     InvalidArgumentError,
@@ -21,8 +25,6 @@ from ignite_strategy.errors import (
 )
 
 __all__ = ["Statement", "columns_of_statement", "encode_argument", "names_of_statement", "statement"]
-
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def encode_argument(value: Any) -> bytes:
     >>> encode_argument(7).hex()
     '040700000000000000'
     """
-    if value is None:
+    if is_null(value):
         return b"\x65"
     if isinstance(value, bool):
         return b"\x08" + struct.pack("<?", value)
@@ -116,10 +118,11 @@ def encode_argument(value: Any) -> bytes:
         return b"\x0a" + struct.pack("<QQ", value.int >> 64, value.int & (1 << 64) - 1)
     if isinstance(value, decimal.Decimal):
         return _decimal(value)
-    if isinstance(value, (datetime.datetime, datetime.date)):
+    if isinstance(value, (datetime.date, np.datetime64)):
         return _timestamp(value)
-    if hasattr(value, "item"):  # NumPy's scalars
-        return encode_argument(value.item())
+    plain = value.item() if isinstance(value, (np.generic, np.ndarray)) and value.size == 1 else value
+    if type(plain) is not type(value):  # NumPy's scalars, but for those that Python has not
+        return encode_argument(plain)
     raise InvalidArgumentError(
         f"an argument of type {type(value).__name__} cannot be passed to SQL: give None, bool, int, float, str, bytes, "
         f"uuid.UUID, decimal.Decimal, datetime or date"
@@ -137,14 +140,11 @@ def _decimal(value: decimal.Decimal) -> bytes:
     return b"\x1e" + struct.pack("<ii", -exponent, len(magnitude)) + magnitude
 
 
-def _timestamp(value: datetime.datetime | datetime.date) -> bytes:
-    """Naive times are UTC, as those that datasets read are."""
-    if not isinstance(value, datetime.datetime):
-        value = datetime.datetime(value.year, value.month, value.day)
-    if value.tzinfo is None:
-        value = value.replace(tzinfo=datetime.timezone.utc)
-    millis, rest = divmod(value - _EPOCH, datetime.timedelta(milliseconds=1))
-    return b"\x21" + struct.pack("<qi", millis, rest.microseconds * 1000)
+def _timestamp(value: datetime.date | np.datetime64) -> bytes:
+    """Exactly; naive times are UTC, as those that datasets read are."""
+    found = moments.of_objects(Kind(kinds.TIMESTAMP), [value], "of args=")
+    pair = found[0].tolist() if found.dtype == moments.PAIR else divmod(int(found[0]), 1_000_000)
+    return b"\x21" + struct.pack("<qi", *pair)
 
 
 def names_of_statement(source: Source, wanted: Statement) -> tuple[tuple[str, ...], float]:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ignite_strategy.dataset.encode import slice_rows
-from ignite_strategy.dataset.kinds import Ragged, check_fields, is_missing
+from ignite_strategy.dataset.kinds import Ragged, is_missing
+from ignite_strategy.dataset.structure import check_fields
 from ignite_strategy.errors import InvalidArgumentError
 
 __all__ = ["Fields", "Table", "count_rows", "stream"]

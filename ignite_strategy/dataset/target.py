@@ -11,7 +11,8 @@ from typing import Any
 from ignite_strategy import _core
 from ignite_strategy.dataset import kinds
 from ignite_strategy.dataset.columns import type_table
-from ignite_strategy.dataset.kinds import Kind, check_fields
+from ignite_strategy.dataset.kinds import Kind
+from ignite_strategy.dataset.structure import check_fields
 from ignite_strategy.dataset.tables import Fields
 from ignite_strategy.errors import (
     AuthenticationError,

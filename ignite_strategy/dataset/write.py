@@ -14,8 +14,9 @@ from ignite_strategy import _core
 from ignite_strategy.dataset import kinds, target
 from ignite_strategy.dataset.arguments import MAX_PARTITIONS, checked_count, checked_flag
 from ignite_strategy.dataset.encode import NativeColumn, Refused, native
-from ignite_strategy.dataset.kinds import Kind, check_structure, infer, parse_kind
+from ignite_strategy.dataset.kinds import Kind, infer, parse_kind
 from ignite_strategy.dataset.source import endpoints_of
+from ignite_strategy.dataset.structure import MAX_DEPTH, check_structure
 from ignite_strategy.dataset.tables import Table, stream
 from ignite_strategy.errors import (
     IgniteStrategyError,
@@ -234,7 +235,7 @@ def _first(tables: Iterator[Table]) -> Table | None:
     except IgniteStrategyError:
         raise
     except RecursionError:
-        raise InvalidArgumentError(f"a column is nested far deeper than {kinds.MAX_DEPTH} levels") from None
+        raise InvalidArgumentError(f"a column is nested far deeper than {MAX_DEPTH} levels") from None
     except Exception as error:
         raise WriteError(_raised(error), taken=0, acknowledged=0, unknown=[], unsent=[]) from error
 
@@ -283,7 +284,7 @@ def _layout(
     try:
         return _found_layout(table, types, facts, cache, type_name, key_type_name)
     except RecursionError:
-        raise InvalidArgumentError(f"a column is nested far deeper than {kinds.MAX_DEPTH} levels") from None
+        raise InvalidArgumentError(f"a column is nested far deeper than {MAX_DEPTH} levels") from None
 
 
 def _found_layout(

@@ -297,7 +297,14 @@ def _mode(client: Any, name: str) -> str:
 
 
 def sql(client: Any, text: str, args: Sequence[Any] = (), *, schema: str = "PUBLIC") -> SqlResult:
-    """Runs one SQL statement; ``?`` in it stands for an argument."""
+    """Runs one SQL statement; ``?`` in it stands for an argument. A DATE is a ``datetime.date``.
+
+    Raises:
+      InvalidArgumentError: An argument is beyond a BIGINT.
+      ServerError: The server refuses the statement.
+    """
+    for value in args:
+        to_value(value, "long", f"the argument {value!r}")
     doing = f"running {text[:60]!r}"
     with _translated(_where(client), doing), _query(client, text, args, schema) as cursor:
         columns: list[Any] = next(cursor, [])
@@ -513,7 +520,9 @@ def _put(
         written, remaining = 0, iter(rows)
         while True:
             chunk = {
-                (to_value(k), key_type): v if kind is None else (to_value(v), kind)
+                (to_value(k, key, f"a key of {name}"), key_type): v
+                if kind is None
+                else (to_value(v, value, f"a value of {name}"), kind)
                 for k, v in islice(remaining, batch)
             }
             if not chunk:

@@ -6,6 +6,7 @@ SQL columns of a cache and writes its objects.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Mapping
 from functools import lru_cache
@@ -92,7 +93,7 @@ def value_type(kind: str, where: str) -> Any:
 
 def check_fields(fields: Fields, where: str) -> None:
     """Raises an error for a type that does not exist, an object without fields, or fields that Ignite takes for one."""
-    from ignite_strategy.dataset.kinds import check_fields as check_names
+    from ignite_strategy.dataset.structure import check_fields as check_names
 
     if not fields:
         raise InvalidArgumentError(f"{where}: an object needs at least one field")
@@ -137,10 +138,34 @@ def to_object(type_name: str, fields: Fields, row: Mapping[str, Any]) -> Any:
         if value is not None and isinstance(kind, Mapping):
             values[name] = to_object(f"{type_name}.{name}", kind, value)
         else:
-            values[name] = to_value(value)
+            values[name] = to_value(value, kind, f"{type_name}.{name}")
     return object_class(type_name, fields)(**values)
 
 
-def to_value(value: Any) -> Any:
-    """NumPy scalars and arrays as Python's own; everything else as it is."""
-    return value.tolist() if hasattr(value, "tolist") else value
+_FLOAT_END = float(2**128 - 2**103)
+_BITS = {"byte": 8, "short": 16, "int": 32, "long": 64}
+
+
+def to_value(value: Any, kind: str | Fields | None = None, where: str = "value") -> Any:
+    """NumPy scalars and arrays as Python's own; everything else as it is.
+
+    Raises:
+      InvalidArgumentError: A number is beyond the type ``kind``; pyignite would keep its lower bits, or infinity.
+    """
+    plain = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(kind, str):
+        scalar = kind[:-2] if kind.endswith("[]") else kind
+        for item in plain if kind.endswith("[]") and isinstance(plain, (list, tuple)) else [plain]:
+            _check_range(item, scalar, where)
+    return plain
+
+
+def _check_range(value: Any, kind: str, where: str) -> None:
+    if kind in _BITS and isinstance(value, int):
+        limit = 1 << _BITS[kind] - 1
+        wrong = not -limit <= value < limit
+    else:
+        # The largest float, and half of its last digit.
+        wrong = kind == "float" and isinstance(value, (int, float)) and _FLOAT_END <= abs(value) < math.inf
+    if wrong:
+        raise InvalidArgumentError(f"{where}: {value!r} is beyond the type {kind}")

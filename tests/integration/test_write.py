@@ -434,11 +434,24 @@ def test_errors_before_anything_is_written(cluster: LocalCluster, client: Any, n
         caches.create_cache(client, name)
 
 
-def test_a_field_of_another_type_is_refused_by_the_cluster(cluster: LocalCluster, name: str) -> None:
+def test_a_field_of_another_type_is_refused_by_the_cluster(
+    cluster: LocalCluster, client: Any, name: str
+) -> None:
     """Ignite keeps one type per field name of a type: writing another would make the rows unreadable."""
     igs.write(name, {"id": [1], "x": [2]}, addresses=cluster.addresses, key="id", create=True)
     with pytest.raises(IgniteStrategyError, match="registering type"):
         igs.write(name, {"id": [1], "x": ["two"]}, addresses=cluster.addresses, key="id")
+    other = f"{name}_2"
+    with pytest.raises(IgniteStrategyError, match=r"(?s)registering type.*was empty and is dropped"):
+        igs.write(
+            other,
+            {"id": [1], "x": ["two"]},
+            addresses=cluster.addresses,
+            key="id",
+            create=True,
+            type_name=name,
+        )
+    assert other not in caches.cache_names(client)
     assert igs.read(name, addresses=cluster.addresses)["val.x"].tolist() == [2]
 
 

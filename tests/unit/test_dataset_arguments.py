@@ -17,9 +17,9 @@ from ignite_strategy.dataset.arguments import (
 from ignite_strategy.dataset.read import read
 from ignite_strategy.dataset.write import write
 from ignite_strategy.errors import ConnectionFailedError, InvalidArgumentError
-from ignite_strategy.settings import Timeouts
-from ignite_strategy.topology.caches import create_cache
-from ignite_strategy.topology.types import check_fields
+from ignite_strategy.settings import Timeouts, security_of
+from ignite_strategy.topology.caches import create_cache, sql
+from ignite_strategy.topology.types import check_fields, to_object
 
 
 @pytest.mark.parametrize(
@@ -93,6 +93,7 @@ def test_what_is_no_truth_value(value: Any) -> None:
         ({"columns": [5]}, r"columns=\[5\]: 5 is no name; give names like 'key' and 'val.x'"),
         ({"columns": "key"}, r"columns='key': give a list of names"),
         ({"cache_name": "a\0b"}, r"cache_name='a\\x00b': no cache has a NUL"),
+        ({"nulls": [["a"]]}, "nulls=.*choose one of error"),
         ({"cache_name": ""}, "cache_name='': give the name of a cache"),
     ],
 )
@@ -149,3 +150,45 @@ def test_what_no_cache_is_called(name: str) -> None:
 def test_fields_that_ignite_takes_for_one_are_refused_by_cache_administration() -> None:
     with pytest.raises(InvalidArgumentError, match=r"T\.in: the fields 'a' and 'A' differ only in case"):
         check_fields({"in": {"a": "int", "A": "int"}}, "T")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"cafile": 5}, "cafile=5: give the path"),
+        ({"tls": "no"}, "tls='no' is neither"),
+        ({"tls": True, "verify": "no"}, "verify='no' is neither"),
+        ({"tls": True, "check_hostname": None}, "check_hostname=None is neither"),
+        ({"username": 5, "password": "secret"}, "username= is of type int"),
+        ({"username": "me", "password": b"secret"}, "password= is of type bytes and not a text$"),
+    ],
+)
+def test_security_that_cannot_be_used(given: Any, said: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=said):
+        security_of(**given)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (2**31, "int"),
+        (np.uint64(2**64 - 1), "long"),
+        (200, "byte"),
+        (-(2**15) - 1, "short"),
+        (1e300, "float"),
+        ([1, 2**31], "int[]"),
+    ],
+)
+def test_what_pyignite_would_cut_off(value: Any, kind: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"T.x: .* is beyond the type {kind.rstrip('[]')}"):
+        to_object("T", {"x": kind}, {"x": value})
+    with pytest.raises(
+        InvalidArgumentError, match=r"the argument 9223372036854775808: .* beyond the type long"
+    ):
+        sql(None, "SELECT ?", [2**63])
+
+
+def test_what_pyignite_keeps() -> None:
+    fields = {"a": "byte", "b": "long", "c": "float", "d": "int[]", "e": "double"}
+    row = {"a": -128, "b": 2**63 - 1, "c": np.float32(3.4e38), "d": np.array([2**31 - 1]), "e": 1e300}
+    assert to_object("T", fields, row).b == 2**63 - 1

@@ -34,6 +34,10 @@ DECIMAL = decimal.Decimal
             datetime.datetime(1970, 1, 1, 0, 0, 1, 123456),
             "216304000000000000" + (456_000).to_bytes(4, "little").hex(),
         ),
+        (np.datetime64(1_000_001, "ns"), "21" + (1).to_bytes(8, "little").hex() + "01000000"),
+        (np.datetime64("NaT"), "65"),
+        (datetime.datetime(9999, 12, 31), "21" + (253402214400000).to_bytes(8, "little").hex() + "00000000"),
+        (np.bool_(True), "0801"),
         (datetime.date(1970, 1, 2), "21" + (86_400_000).to_bytes(8, "little").hex() + "00000000"),
         (
             datetime.datetime(1969, 12, 31, 23, 59, 59, 999_000, datetime.timezone.utc),
@@ -93,3 +97,9 @@ def test_names_that_no_column_can_have(name: str) -> None:
         InvalidArgumentError, match=rf"column 2 of the statement is called '{name}'.*name it with AS"
     ):
         _checked_names([("x", {4}, 0), (name, {4}, 0)])
+
+
+def test_what_sql_would_not_see_as_it_is() -> None:
+    for value in (np.longdouble(1), np.datetime64(1, "ps"), np.array([1, 2])):
+        with pytest.raises(InvalidArgumentError):
+            encode_argument(value)

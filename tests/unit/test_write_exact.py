@@ -14,7 +14,8 @@ import pytest
 
 from ignite_strategy import _core
 from ignite_strategy.dataset.encode import Refused, native
-from ignite_strategy.dataset.kinds import Kind, Ragged, check_structure, infer, parse_kind
+from ignite_strategy.dataset.kinds import Kind, Ragged, infer, parse_kind
+from ignite_strategy.dataset.structure import check_structure
 from ignite_strategy.dataset.tables import Fields, stream
 from ignite_strategy.dataset.target import spelled
 from ignite_strategy.errors import InvalidArgumentError

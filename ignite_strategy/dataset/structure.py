@@ -1,0 +1,48 @@
+"""What no object of Ignite can be: nested too deep, or with two fields that Ignite takes for one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ignite_strategy import _core
+from ignite_strategy.dataset.kinds import OBJECT, Kind
+from ignite_strategy.errors import InvalidArgumentError
+
+__all__ = ["MAX_DEPTH", "check_fields", "check_structure"]
+
+# Of native/python/bind_bulk.cc.
+MAX_DEPTH = 32
+
+
+def check_structure(kind: Kind, where: str, depth: int = 0) -> None:
+    """Refuses what no object of Ignite can be.
+
+    Raises:
+      InvalidArgumentError: Too deep, or two fields of an object have the same id, so that one would hide the other.
+    """
+    if depth > MAX_DEPTH:
+        raise InvalidArgumentError(
+            f"column {where} is nested deeper than {MAX_DEPTH} levels, which is the limit: write it as text (JSON), or "
+            "as several columns"
+        )
+    if kind.code == OBJECT:
+        check_fields([name for name, _ in kind.parts], where)
+    for name, part in kind.parts:
+        check_structure(part, f"{where}.{name}" if kind.code == OBJECT else where, depth + 1)
+
+
+def check_fields(names: Sequence[str], where: str) -> None:
+    """Refuses two fields that Ignite takes for one: it knows them by a hash of their names in lower case.
+
+    Raises:
+      InvalidArgumentError: There are two; the message names them.
+    """
+    seen: dict[int, str] = {}
+    for name in names:
+        other = seen.setdefault(_core.java_lower_hash(name), name)
+        if other != name:
+            why = "differ only in case" if other.lower() == name.lower() else "have the same hash"
+            raise InvalidArgumentError(
+                f"{where}: the fields {other!r} and {name!r} {why}, and Ignite tells fields apart by a hash of their "
+                "names in lower case: one value would replace the other; give one of them another name"
+            )
