@@ -167,16 +167,44 @@ std::vector<std::int32_t> Looks(std::int32_t partitions, bool everywhere) {
   return looks;
 }
 
+// The looks, by the nodes that have what is looked at. `topology`: known = false if that is not known.
+std::vector<LooksAt> LooksByNode(const CacheTopology& topology, std::int32_t partitions, bool everywhere,
+                                 bool local) {
+  // A node that is asked for what it holds itself refuses the partitions of others.
+  if (local) return {{std::nullopt, true, {-1}}};
+  std::vector<std::int32_t> all = Looks(partitions, everywhere);
+  if (!topology.known || topology.replicated || topology.nodes.size() < 2)
+    return {{std::nullopt, false, std::move(all)}};
+  std::vector<LooksAt> by_node;
+  for (const CacheNode& node : topology.nodes) by_node.push_back({node, true, {-1}});
+  // A partition's own query needs no `local`, and finds it where it is by then.
+  for (const CacheNode& node : topology.nodes) by_node.push_back({node, false, {}});
+  by_node.push_back({std::nullopt, false, {}});
+  for (const std::int32_t partition : all) {
+    if (partition < 0) continue;
+    const CacheNode* node = topology.Primary(partition);
+    const std::size_t at = node == nullptr ? by_node.size() - 1
+                                           : topology.nodes.size() + static_cast<std::size_t>(topology.Find(node->id));
+    by_node[at].partitions.push_back(partition);
+  }
+  by_node.erase(std::remove_if(by_node.begin(), by_node.end(),
+                               [](const LooksAt& looks) { return looks.partitions.empty(); }),
+                by_node.end());
+  return by_node;
+}
+
 }  // namespace
 
 CacheFacts Discover(const Endpoint& endpoint, const Timeouts& timeouts, const std::string& cache, bool local,
                     const std::string& type, bool everywhere, const Wait& wait) {
   CacheFacts facts;
+  CacheTopology topology;
   {
     const Lease lease = Pool::Process().Acquire(endpoint, timeouts, wait);
     facts.entities = Entities(*lease, cache, wait);
     if (!facts.entities.empty()) facts.columns = Columns(*lease, cache, wait);
     facts.partitions = PartitionCount(*lease, cache, wait);
+    topology = TakeTopology(*lease, cache, wait);
   }
   std::set<std::string> names;
   if (!type.empty()) names.insert(type);
@@ -188,10 +216,9 @@ CacheFacts Discover(const Endpoint& endpoint, const Timeouts& timeouts, const st
     const auto found = FetchType(endpoint, timeouts, JavaLowerHash(name), wait);
     if (found) facts.types[name] = *found;
   }
-  // A node that is asked for what it holds itself refuses the partitions of others.
-  const std::int32_t partitions = local ? 0 : facts.partitions;
   try {
-    facts.sample = TakeSample(endpoint, timeouts, cache, local, Looks(partitions, everywhere), wait);
+    facts.sample = TakeSample(endpoint, timeouts, cache,
+                              LooksByNode(topology, facts.partitions, everywhere, local), wait);
   } catch (const Error& error) {
     if (!LostByServer(error)) throw;
     const Lease lease = Pool::Process().Acquire(endpoint, timeouts, wait);

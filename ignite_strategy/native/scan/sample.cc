@@ -6,6 +6,7 @@
 
 #include "native/scan/cursor.h"
 #include "native/scan/fetcher.h"
+#include "native/scan/watch.h"
 #include "native/wire/pool.h"
 
 namespace ignite_strategy {
@@ -26,8 +27,9 @@ constexpr std::int64_t kMostLooks = 32, kBytesOnTheWay = 8 << 20;
 // Looks into partitions, several at a time over one connection.
 class Looks {
  public:
-  Looks(Connection* connection, Describer* describer, Sample* sample)
-      : connection_(*connection), describer_(*describer), sample_(*sample) {}
+  // `count`: of the looks there will be at all nodes together.
+  Looks(Connection* connection, std::size_t count, Describer* describer, Sample* sample)
+      : connection_(*connection), count_(count), describer_(*describer), sample_(*sample) {}
 
   void At(const std::string& cache, bool local, const std::vector<std::int32_t>& partitions,
           const Wait& wait) {
@@ -38,7 +40,7 @@ class Looks {
           next = partitions.size();
           continue;
         }
-        Ask({cache, partitions[next++], local, Rows(partitions.size())}, wait);
+        Ask({cache, partitions[next++], local, Rows()}, wait);
       } else {
         Take(wait);
       }
@@ -55,9 +57,9 @@ class Looks {
     return std::clamp<std::int64_t>(kBytesOnTheWay / (RowBytes() * rows_), 1, kMostLooks);
   }
 
-  std::int32_t Rows(std::size_t looks) {
+  std::int32_t Rows() {
     if (sample_.rows == 0) return kFirstRows;
-    const std::int64_t budget = std::min(kLookBytes, kSampleBytes / static_cast<std::int64_t>(looks));
+    const std::int64_t budget = std::min(kLookBytes, kSampleBytes / static_cast<std::int64_t>(count_));
     rows_ = static_cast<std::int32_t>(std::clamp<std::int64_t>(budget / RowBytes(), 1, kMaxRows));
     return rows_;
   }
@@ -91,6 +93,7 @@ class Looks {
   }
 
   Connection& connection_;
+  const std::size_t count_;
   Describer& describer_;
   Sample& sample_;
   std::map<std::int64_t, Query> queries_;  // by the ids of their requests
@@ -100,17 +103,27 @@ class Looks {
 
 }  // namespace
 
-Sample TakeSample(const Endpoint& endpoint, const Timeouts& timeouts, const std::string& cache, bool local,
-                  const std::vector<std::int32_t>& partitions, const Wait& wait) {
+Sample TakeSample(const Endpoint& endpoint, const Timeouts& timeouts, const std::string& cache,
+                  const std::vector<LooksAt>& looks, const Wait& wait) {
   Sample sample;
   TypeCache types([&](std::int32_t type_id) { return FetchType(endpoint, timeouts, type_id, wait); });
   Describer describer(&types);
-  Lease lease = Pool::Process().Acquire(endpoint, timeouts, wait);
-  try {
-    Looks(&*lease, &describer, &sample).At(cache, local, partitions, wait);
-  } catch (...) {
-    lease.Discard();  // answers may be on their way
-    throw;
+  ScanConfig config;
+  config.endpoints = {endpoint};
+  config.timeouts = timeouts;
+  std::size_t count = 0;
+  for (const LooksAt& each : looks) count += each.partitions.size();
+  for (const LooksAt& each : looks) {
+    Lease lease = each.node ? DirectConnection(config, *each.node, false, wait) : Lease();
+    const bool direct = static_cast<bool>(lease);
+    if (!direct) lease = Pool::Process().Acquire(endpoint, timeouts, wait);
+    try {
+      Looks(&*lease, count, &describer, &sample)
+          .At(cache, each.local && (direct || !each.node), each.partitions, wait);
+    } catch (...) {
+      lease.Discard();  // answers may be on their way
+      throw;
+    }
   }
   sample.key = std::move(describer.key);
   sample.val = std::move(describer.val);

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "native/binary/describe.h"
+#include "native/scan/topology.h"
 #include "native/wire/connection.h"
 
 namespace ignite_strategy {
@@ -20,9 +22,17 @@ struct Sample {
   std::int64_t bytes = 0;  // of those rows, on the wire
 };
 
-// Looks at the first rows of each partition of the list (-1 = of the whole cache).
-Sample TakeSample(const Endpoint& endpoint, const Timeouts& timeouts, const std::string& cache, bool local,
-                  const std::vector<std::int32_t>& partitions, const Wait& wait);
+// Where to look at the first rows of each partition of a list.
+struct LooksAt {
+  std::optional<CacheNode> node;  // there if it can be reached directly; nothing = at the address that is asked
+  bool local = false;             // what the node itself holds, and nothing else
+  std::vector<std::int32_t> partitions;  // -1 = all of the cache, or of the node
+};
+
+// Rows come from the nodes that have them: on its way through another node a row of 100 MB takes more memory than
+// many a node has.
+Sample TakeSample(const Endpoint& endpoint, const Timeouts& timeouts, const std::string& cache,
+                  const std::vector<LooksAt>& looks, const Wait& wait);
 
 }  // namespace ignite_strategy
 
