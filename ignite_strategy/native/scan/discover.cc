@@ -183,8 +183,9 @@ std::vector<LooksAt> LooksByNode(const CacheTopology& topology, std::int32_t par
   for (const std::int32_t partition : all) {
     if (partition < 0) continue;
     const CacheNode* node = topology.Primary(partition);
-    const std::size_t at = node == nullptr ? by_node.size() - 1
-                                           : topology.nodes.size() + static_cast<std::size_t>(topology.Find(node->id));
+    const std::size_t at = node == nullptr
+                               ? by_node.size() - 1
+                               : topology.nodes.size() + static_cast<std::size_t>(topology.Find(node->id));
     by_node[at].partitions.push_back(partition);
   }
   by_node.erase(std::remove_if(by_node.begin(), by_node.end(),

@@ -24,13 +24,14 @@ struct Sample {
 
 // Where to look at the first rows of each partition of a list.
 struct LooksAt {
-  std::optional<CacheNode> node;  // there if it can be reached directly; nothing = at the address that is asked
-  bool local = false;             // what the node itself holds, and nothing else
+  std::optional<CacheNode>
+      node;            // there if it can be reached directly; nothing = at the address that is asked
+  bool local = false;  // what the node itself holds, and nothing else
   std::vector<std::int32_t> partitions;  // -1 = all of the cache, or of the node
 };
 
-// Rows come from the nodes that have them: on its way through another node a row of 100 MB takes more memory than
-// many a node has.
+// Rows come from the nodes that have them: on its way through another node a row of 100 MB takes more memory
+// than many a node has.
 Sample TakeSample(const Endpoint& endpoint, const Timeouts& timeouts, const std::string& cache,
                   const std::vector<LooksAt>& looks, const Wait& wait);
 
