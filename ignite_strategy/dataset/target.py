@@ -78,7 +78,7 @@ class Target:
         return NotFoundError(f"{self._missing}; create=True creates it")
 
     def create(
-        self, key: Kind, val: Kind, *, partitions: int | None, backups: int, sql: bool, key_name: str
+        self, key: Kind, val: Kind, *, partitions: int | None, backups: int, sql: bool, key_name: str | None
     ) -> None:
         """Creates the cache and waits until every node knows it.
 
@@ -278,7 +278,14 @@ def declared(facts: Mapping[str, Any] | None, part: str, values: Any) -> dict[st
     if not isinstance(values, Mapping) or _is_java(own):
         return found
     columns = {name.lower(): java for name, java, _ in entity["fields"]}
+    keys = key_columns(facts) if part == "val" else None
+    hidden = {name.lower() for name in keys.names} if keys else set()
     for name in values:
+        if name.lower() in hidden:
+            raise InvalidArgumentError(
+                f"column {part}.{name}: {name!r} is a column of the SQL table's key, which would hide the value's: "
+                "leave it out, or write it as the key"
+            )
         java = columns.get(name.lower())
         if java is None:
             known = ", ".join(each for each, _, _ in entity["fields"])

@@ -346,8 +346,8 @@ def _kind(
     return infer(values, where)
 
 
-def _key_name(key: Any) -> str:
-    return key if isinstance(key, str) else "k"
+def _key_name(key: Any) -> str | None:
+    return key if isinstance(key, str) else None
 
 
 def _put(writer: _core.BulkWriter, layout: _Layout, block: Table, compact: bool) -> None:

@@ -151,8 +151,9 @@ def create_cache(
     for fields in (key, value):
         if isinstance(fields, Mapping):
             check_fields(fields, name)
-    if isinstance(key, Mapping) and value is not None:
-        _check_columns(name, key, value if isinstance(value, Mapping) else {"v": value})
+    if value is not None and (isinstance(key, Mapping) or key_name is not None):
+        keys = key if isinstance(key, Mapping) else {str(key_name): "object"}
+        _check_columns(name, keys, value if isinstance(value, Mapping) else {"v": value})
     objects = _Objects(type_name or name, key_type_name or f"{type_name or name}Key")
     there = name in cache_names(client)
     if there:
@@ -161,7 +162,9 @@ def create_cache(
                 f"{_where(client)}: there is a cache {name} already: drop it first, or pass exist_ok=True"
             )
     elif partitions is None:
-        settings = _settings(name, backups, mode, atomicity, key, value, objects, key_name or "k")
+        settings = _settings(
+            name, backups, mode, atomicity, key, value, objects, key_name or _free_name(value)
+        )
         with _translated(_where(client), f"creating cache {name}"):
             client.create_cache(settings)
     else:
@@ -439,11 +442,15 @@ def _statement(
         if len(key) == 1:
             options.append("WRAP_KEY=true")
     else:
-        taken = {column.lower() for column in value} if isinstance(value, Mapping) else set()
-        free = next(each for each in ("K", "KEY_", "KEY__", "KEY___") if each.lower() not in taken)
-        key_column = free if named_key is None else _quoted(named_key)
+        key_column = _quoted(_free_name(value) if named_key is None else named_key)
         columns = f"{key_column} {'OTHER' if key is None else sql_name(key, name)} PRIMARY KEY, {columns}"
     return f'CREATE TABLE "{name}" ({columns}) WITH "{",".join(options)}"'
+
+
+def _free_name(value: str | Fields | None) -> str:
+    """What a key of one column is called, if nobody says so: as no column of the value is."""
+    taken = {column.lower() for column in value} if isinstance(value, Mapping) else set()
+    return next(each for each in ("k", "key_", "key__", "key___") if each not in taken)
 
 
 def _definitions(fields: Fields, name: str) -> str:

@@ -488,6 +488,19 @@ def test_neither_needs_tensorflow_and_progress_goes_to_stderr(one_node: str, nam
     assert "50/50" in done.stderr
 
 
+def test_a_value_that_the_key_would_hide(cluster: LocalCluster, client: Any, name: str) -> None:
+    """SQL has one column of a name, and that is the key's."""
+    where: dict[str, Any] = {"addresses": cluster.addresses}
+    for more in ({}, {"partitions": 2}):
+        igs.write(name, {"key": [1], "val.k": [2]}, create=True, sql=True, **more, **where)
+        assert caches.sql(client, f'SELECT k, key_ FROM "{name}"').rows == [[2, 1]]
+        with pytest.raises(
+            InvalidArgumentError, match=r"(?i)column val\.key_: 'key_' is a column of the SQL table's key"
+        ):
+            igs.write(name, {"key": [1], "val.k": [2], "val.KEY_": [3]}, **where)
+        caches.drop_cache(client, name)
+
+
 def test_what_does_not_fit_leaves_nothing_behind(cluster: LocalCluster, client: Any, name: str) -> None:
     """A row that cannot be written ends the writing, and the cache that was made for it is not there."""
 

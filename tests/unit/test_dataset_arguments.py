@@ -102,6 +102,24 @@ def test_what_a_read_refuses_before_it_connects(given: Any, said: str) -> None:
         read(**{"cache_name": "X", **given})
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"batch_size": True}, "batch_size=True: the rows of a batch"),
+        ({"assert_rows": "x"}, "assert_rows='x' is neither"),
+        ({"parallel_reads": True}, "parallel_reads=True"),
+        ({"columns": []}, r"columns=\[\]"),
+        ({"env": "x"}, "env='x' is neither"),
+    ],
+)
+def test_what_a_dataset_refuses_before_it_connects(given: Any, said: str) -> None:
+    pytest.importorskip("tensorflow")
+    from ignite_strategy import IgniteDataset
+
+    with pytest.raises(InvalidArgumentError, match=said):
+        IgniteDataset("X", **given)
+
+
 @pytest.mark.parametrize("value", ["5", 0, -1, True, float("nan"), float("inf"), 1e6, None])
 def test_what_is_no_limit_on_waiting(value: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"Timeouts\(request=.*give seconds, more than 0"):
