@@ -17,15 +17,15 @@ from rich.console import Console
 
 import ignite_strategy as igs
 from ignite_strategy.settings import parse_endpoint
-from tests.benchmarks import picture, report
+from tests.benchmarks import files, picture, report
 from tests.benchmarks.contestant import Contestant
 from tests.benchmarks.elsewhere import NotPermittedError, node_elsewhere
 from tests.benchmarks.fill import fill
 from tests.benchmarks.measure import Ratio, Result, Work, compare
-from tests.benchmarks.works import ELSEWHERE, Plan, plans
+from tests.benchmarks.works import ELSEWHERE, FILES, Plan, plans
 
 BUILD = Path(__file__).parents[2] / "build" / "bench"
-SCRIPTS = ("ignite_strategy", "raw", "records", "pyignite")
+SCRIPTS = ("ignite_strategy", "raw", "records", "pyignite", "igfs", "raw_kv")
 
 
 def main() -> int:
@@ -39,7 +39,7 @@ def main() -> int:
     ratios: list[Ratio] = []
     try:
         for nodes in sorted(
-            {plan.nodes for plan in chosen.values()}, key=lambda count: (count == ELSEWHERE, count)
+            {plan.nodes for plan in chosen.values()}, key=lambda count: (count in (ELSEWHERE, FILES), count)
         ):
             wanted = [plan for plan in chosen.values() if plan.nodes == nodes]
             _measure(wanted, nodes, options, contestants, console, documents, ratios)
@@ -70,9 +70,9 @@ def _measure(
 
     say(f"starting {_described(nodes)} at full speed ...")
     try:
-        with _cluster(nodes) as addresses:
+        with _cluster(nodes) as addresses, _original(nodes, options) as where:
             for plan in wanted:
-                work, results, found = _one(plan, addresses, filled, options, contestants, say)
+                work, results, found = _one(plan, addresses, where, filled, options, contestants, say)
                 report.show(console, work, results, found)
                 documents.append(report.document(work, results, found))
                 ratios.extend(found)
@@ -83,6 +83,7 @@ def _measure(
 def _one(
     plan: Plan,
     addresses: list[str],
+    where: Mapping[str, Any],
     filled: set[str],
     options: argparse.Namespace,
     contestants: Mapping[str, Contestant],
@@ -100,6 +101,7 @@ def _one(
         "host": endpoint.host,
         "port": endpoint.port,
         "folder": str(BUILD / "records"),
+        **where,
     }
     work = replace(plan.work, request={**request, **plan.work.request})
     say(f"{work.name}: {work.title}")
@@ -108,6 +110,8 @@ def _one(
 
 
 def _described(nodes: int) -> str:
+    if nodes == FILES:
+        return "an Ignite node for files"
     if nodes == ELSEWHERE:
         return "an Ignite node in another network namespace"
     return f"{nodes} Ignite node{'s' * (nodes > 1)}"
@@ -118,9 +122,23 @@ def _cluster(nodes: int) -> Iterator[list[str]]:
     if nodes == ELSEWHERE:
         with node_elsewhere() as address:
             yield [address]
+    elif nodes == FILES:
+        with igs.LocalCluster(nodes=1, full_speed=True, heap_mb=1536, data_mb=8192) as cluster:
+            yield cluster.addresses
     else:
         with igs.LocalCluster(nodes=nodes, full_speed=True, heap_mb=1536, data_mb=4096) as cluster:
             yield cluster.addresses
+
+
+@contextlib.contextmanager
+def _original(nodes: int, options: argparse.Namespace) -> Iterator[Mapping[str, Any]]:
+    """For files: an Ignite 2.7.6, the last but one with the file system that tensorflow-io speaks to."""
+    if nodes != FILES or options.tensorflow_io is None:
+        yield {}
+        return
+    with igs.LocalCluster(nodes=1, version="2.7.6", igfs=True, full_speed=True, heap_mb=1024) as cluster:
+        endpoint = parse_endpoint(cluster.igfs_addresses[0])
+        yield {"igfs_host": endpoint.host, "igfs_port": endpoint.port}
 
 
 def _options() -> argparse.Namespace:
@@ -132,8 +150,15 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--connections", type=_numbers, default=(2, 3, 4), help="of the parallel readers, to choose from"
     )
+    parser.add_argument("--mebibytes", type=int, default=1024, help="of the files on igfs://")
+    parser.add_argument("--calls", type=int, default=2000, help="on igfs:// that look or rename")
     parser.add_argument("--strict", action="store_true", help="fail when a target is missed")
-    parser.add_argument("--tensorflow-io", default=_peer(), help="the Python that has tensorflow-io 0.23.1")
+    parser.add_argument(
+        "--tensorflow-io",
+        type=lambda text: text or None,
+        default=_peer(),
+        help="the Python that has tensorflow-io 0.23.1; nothing = leave it out",
+    )
     return parser.parse_args()
 
 
@@ -149,7 +174,8 @@ def _peer() -> str | None:
 
 
 def _chosen(options: argparse.Namespace) -> Mapping[str, Plan]:
-    available = plans(options)
+    available = dict(plans(options))
+    available.update({plan.work.name: plan for plan in files.plans(options, str(BUILD / "disk"))})
     names = [name for name in options.only.replace(" ", ",").split(",") if name]
     unknown = [name for name in names if name not in available]
     if unknown:

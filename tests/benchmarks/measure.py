@@ -34,11 +34,17 @@ class Entry:
 
 @dataclass(frozen=True)
 class Target:
-    """``entry`` shall be ``ratio`` times as fast as ``over``."""
+    """``entry`` shall be ``ratio`` times as fast as ``over``, or as ``or_over`` if that is slower."""
 
     entry: str
     over: str
     ratio: float
+    or_over: str | None = None
+
+    @property
+    def others(self) -> list[str]:
+        """What the entry is compared with."""
+        return [self.over] + ([self.or_over] if self.or_over else [])
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,7 @@ class Work:
       limits: How much memory may be taken.
       row_bytes: Of one row on the wire, for MB/s; 0 = not of interest.
       request: What all requests share.
+      unit: What is counted.
     """
 
     name: str
@@ -81,6 +88,7 @@ class Work:
     limits: Sequence[Limit] = ()
     row_bytes: float = 0.0
     request: Mapping[str, Any] = field(default_factory=dict)
+    unit: str = "rows"
 
 
 @dataclass
@@ -180,7 +188,7 @@ def compare(
                 say(f"  {result.entry.label}: {result.problem}")
         running = [result for result in running if result.problem is None]
         line = ", ".join(f"{result.entry.label} {result.samples[-1].rate:,.0f}" for result in running)
-        say(f"  round {turn + 1} of {pairs}, rows/s: {line}")
+        say(f"  round {turn + 1} of {pairs}, {work.unit}/s: {line}")
     return results, _ratios(work, results)
 
 
@@ -189,7 +197,7 @@ def _setting(page: int | None, connections: int | None) -> str:
 
 
 def _rates(sweep: Mapping[str, float]) -> str:
-    return ", ".join(f"{setting}: {rate:,.0f} rows/s" for setting, rate in sweep.items())
+    return ", ".join(f"{setting}: {rate:,.0f}" for setting, rate in sweep.items())
 
 
 def _sweep(work: Work, result: Result, contestant: Contestant) -> None:
@@ -236,11 +244,12 @@ def _ratios(work: Work, results: Sequence[Result]) -> list[Ratio]:
     by_label = {result.entry.label: result for result in results if result.samples}
     ratios = []
     for target in work.targets:
-        if target.entry not in by_label or target.over not in by_label:
+        others = [by_label[label].samples for label in target.others if label in by_label]
+        if target.entry not in by_label or len(others) < len(target.others):
             continue
         pairs = [
-            mine.rate / other.rate
-            for mine, other in zip(by_label[target.entry].samples, by_label[target.over].samples)
+            mine.rate / min(other.rate for other in turn)
+            for mine, *turn in zip(by_label[target.entry].samples, *others)
         ]
         ratios.append(Ratio(target, statistics.median(pairs), min(pairs), max(pairs)))
     return ratios

@@ -42,7 +42,7 @@ def _work(parts: list[str], work: Mapping[str, Any], top: int) -> int:
             f'<text x="{_LABELS - 8}" y="{middle + 4}" text-anchor="end">{escape(result["contestant"])}</text>'
             f'<rect x="{_LABELS}" y="{top}" width="{median - _LABELS:.1f}" height="{_BAR}" fill="{colour}"/>'
             f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{middle}" y2="{middle}" stroke="{_RANGE}" stroke-width="2"/>'
-            f'<text x="{max(high, median) + 6:.1f}" y="{middle + 4}">{result["median"]:,.0f} rows/s</text>'
+            f'<text x="{max(high, median) + 6:.1f}" y="{middle + 4}">{result["median"]:,.0f} {work["unit"]}/s</text>'
         )
         top += _BAR + _GAP
     return top

@@ -20,10 +20,10 @@ def show(console: Console, work: Work, results: Sequence[Result], ratios: Sequen
     for name in (
         "contestant",
         "page",
-        "rows/s",
+        f"{work.unit}/s",
         "lowest..highest",
         "MB/s",
-        "CPU s/M rows",
+        f"CPU s/M {work.unit}",
         "peak MB",
         "took MB",
     ):
@@ -48,7 +48,7 @@ def show(console: Console, work: Work, results: Sequence[Result], ratios: Sequen
     for ratio in ratios:
         verdict = "[green]holds[/green]" if ratio.met else "[red]missed[/red]"
         console.print(
-            f"  {ratio.target.entry} / {ratio.target.over} = {ratio.median:.2f} "
+            f"  {ratio.target.entry} / {' or '.join(ratio.target.others)} = {ratio.median:.2f} "
             f"({ratio.lowest:.2f} to {ratio.highest:.2f}), target {ratio.target.ratio:g}: {verdict}",
             highlight=False,
         )
@@ -76,6 +76,7 @@ def document(work: Work, results: Sequence[Result], ratios: Sequence[Ratio]) -> 
         "work": work.name,
         "title": work.title,
         "rows": work.rows,
+        "unit": work.unit,
         "row_bytes": work.row_bytes or _row_bytes(results),
         "results": [
             {
@@ -95,7 +96,7 @@ def document(work: Work, results: Sequence[Result], ratios: Sequence[Ratio]) -> 
         "ratios": [
             {
                 "of": ratio.target.entry,
-                "over": ratio.target.over,
+                "over": " or ".join(ratio.target.others),
                 "target": ratio.target.ratio,
                 "median": round(ratio.median, 3),
                 "lowest": round(ratio.lowest, 3),

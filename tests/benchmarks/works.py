@@ -11,8 +11,8 @@ from tests.benchmarks.measure import Entry, Limit, Target, Work
 PAGES = (1024, 4096, 16384)
 # Of a connection: two in its queue, one with its thread, one with the consumer.
 HELD = 4
-# In place of a number of nodes: one in another network namespace.
-ELSEWHERE = 0
+# In place of a number of nodes: one in another network namespace; one for files, and one of an Ignite with IGFS.
+ELSEWHERE, FILES = 0, -1
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,10 @@ def measure(run):
 
 
 def serve(prepare):
-    """Answers requests until standard input ends; ``prepare(request)`` returns the function to measure."""
+    """Answers requests until standard input ends.
+
+    ``prepare(request)`` returns the function to measure, and perhaps another one that cleans up after each run.
+    """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a library prints is no answer
     ready = {}
@@ -52,8 +55,13 @@ def serve(prepare):
         try:
             # Building a pipeline and asking for the schema is no part of draining it.
             if line not in ready:
-                ready[line] = prepare(json.loads(line))
-            answer = measure(ready[line])
+                made = prepare(json.loads(line))
+                ready[line] = made if isinstance(made, tuple) else (made, lambda: None)
+            run, after = ready[line]
+            try:
+                answer = measure(run)
+            finally:
+                after()
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {str(error)[:2000]}"}
         answers.write(json.dumps(answer) + "\n")

@@ -17,13 +17,15 @@ def cache_id(name):
 
 
 class Wire:
-    """Protocol 1.2, one request at a time; the buffer of an answer is used again for the next."""
+    """One request at a time; the buffer of an answer is used again for the next."""
+
+    version = struct.pack("<hhh", 1, 2, 0)
 
     def __init__(self, host, port):
         self.socket = socket.create_connection((host, port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = bytearray(1 << 22)
-        self.socket.sendall(struct.pack("<ibhhhb", 8, 1, 1, 2, 0, 2))
+        self.socket.sendall(struct.pack("<ib", 8, 1) + self.version + b"\2")
         if self.answer()[0] != 1:
             raise ConnectionError("the handshake was refused")
 
