@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import struct
 import subprocess
@@ -128,6 +129,54 @@ def test_a_listing_of_an_impossible_length(count: int) -> None:
         pytest.raises(DataLossError, match=str(count)),
     ):
         files_of(server).list("/")
+
+
+def damage(chance: random.Random, whole: bytes) -> bytes:
+    data = bytearray(whole)
+    for _ in range(chance.choice([1, 1, 2, 5])):
+        at = chance.randrange(len(data))
+        kind = chance.randrange(4)
+        if kind == 0:
+            data[at] = chance.randrange(256)
+        elif kind == 1:
+            data[at : at + 4] = chance.choice([b"\xff" * 4, b"\x7f\xff\xff\xff", b"\0\1\0\0", bytes(4)])
+        elif kind == 2:
+            del data[at : at + chance.randrange(1, 9)]
+        else:
+            data[at:at] = data[at : at + chance.randrange(1, 9)]
+        if not data:
+            return b"\0"
+    return bytes(data)
+
+
+def test_damaged_answers_are_errors_or_values() -> None:
+    """Also under the sanitizers (``make fuzz``): no crash, no hang, no memory for what was only announced."""
+    chance = random.Random(7)
+    content = bytes(range(256)) * 8
+
+    def script(asked: Asked) -> bytes:
+        files = [file_info(f"/f/{name}", 5, {"igs.id": "1", "é": "ü" * 100}) for name in ("a", "ж", "c")]
+        whole = {
+            INFO: lambda: info(asked, len(content)),
+            LIST_FILES: lambda: answer(asked.request, 5, struct.pack(">i", len(files)) + b"".join(files)),
+            OPEN_READ: lambda: opened(asked, len(content)),
+            READ: lambda: answer(
+                asked.request, 8, content[asked.position : asked.position + asked.length], asked.length
+            ),
+        }.get(asked.command, lambda: answer(asked.request, 0, b"\1"))()
+        return damage(chance, whole) if chance.random() < 0.5 else whole
+
+    ended = set()
+    with ScriptedIgfs(script, close_after=True) as server:
+        # One answer for each connection: what is cut off or announces more than there is ends at its close.
+        files = files_of(server)
+        for act in [lambda: files.stat("/f"), lambda: files.list("/f")] * 400:
+            try:
+                act()
+                ended.add("value")
+            except IgniteStrategyError as error:
+                ended.add(type(error).__name__)
+    assert {"value", "DataLossError", "ConnectionFailedError"} <= ended
 
 
 def test_names_that_must_not_be_are_left_out_of_a_listing() -> None:

@@ -65,8 +65,9 @@ class EndpointBackend : public Backend, public std::enable_shared_from_this<Endp
   // Removes a file whose writer has died; false if it lives, or if the file changed since `mtime` was read.
   bool RemoveOrphan(const Path& path, std::int64_t mtime, const Wait& wait);
   void CollectOrphans(const Path& path, const std::vector<endpoint::FileInfo>& unpublished, const Wait& wait);
-  // False if there is more in it than what dead writers have left.
-  bool RemoveEmpty(const Path& path, const Wait& wait);
+  // Removes a directory with nothing in it but what dead writers have left; else returns why it is still
+  // there.
+  std::string RemoveEmpty(const Path& path, const Wait& wait);
 
   const Target target_;
   endpoint::Client client_;

@@ -107,7 +107,7 @@ bool EndpointBackend::RemoveOrphan(const Path& path, std::int64_t mtime, const W
   }
 }
 
-bool EndpointBackend::RemoveEmpty(const Path& path, const Wait& wait) {
+std::string EndpointBackend::RemoveEmpty(const Path& path, const Wait& wait) {
   const auto remove = [&] {
     try {
       if (!Delete(path, false, wait)) ExplainMissing(path, wait);
@@ -117,14 +117,23 @@ bool EndpointBackend::RemoveEmpty(const Path& path, const Wait& wait) {
       return false;
     }
   };
-  if (remove()) return true;
-  bool left = false;
+  if (remove()) return "";
+  bool entries = false, writers = false;
   for (const FileInfo& info : ListRaw(path, wait)) {
     Path entry = path;
     entry.push_back(info.path.substr(info.path.rfind('/') + 1));
-    left = !IsUnpublished(entry.back()) || !RemoveOrphan(entry, info.mtime, wait) || left;
+    if (!IsUnpublished(entry.back())) {
+      entries = true;
+    } else if (!RemoveOrphan(entry, info.mtime, wait)) {
+      writers = true;
+    }
   }
-  return !left && remove();
+  if (!entries && !writers && remove()) return "";
+  if (entries || !writers) return " is not empty";
+  // The server takes the file of a node that is gone for open.
+  return " is not empty: a file in it is being written, or was when a node was lost; removing the directory "
+         "with "
+         "everything in it removes that, too";
 }
 
 void EndpointBackend::RemoveDirectory(const Path& path, const Wait& wait) {
@@ -133,9 +142,8 @@ void EndpointBackend::RemoveDirectory(const Path& path, const Wait& wait) {
   if (path.empty()) {
     throw Error(Code::kFailedPrecondition, Describe(path) + " is the root, which cannot be removed");
   }
-  if (!RemoveEmpty(path, wait)) {
-    throw Error(Code::kFailedPrecondition, Describe(path) + " is not empty");
-  }
+  const std::string why = RemoveEmpty(path, wait);
+  if (!why.empty()) throw Error(Code::kFailedPrecondition, Describe(path) + why);
 }
 
 void EndpointBackend::RemoveTree(const Path& path, const Wait& wait) {
@@ -169,9 +177,8 @@ void EndpointBackend::Rename(const Path& from, const Path& to, const Wait& wait)
     return Replace(source.at, to, wait);
   }
   if (target && !target->info.is_directory) throw NotADirectory(to);
-  if (target && !RemoveEmpty(to, wait)) {
-    throw Error(Code::kFailedPrecondition, Describe(to) + " is not empty and cannot be replaced");
-  }
+  const std::string why = target ? RemoveEmpty(to, wait) : "";
+  if (!why.empty()) throw Error(Code::kFailedPrecondition, Describe(to) + " cannot be replaced: it" + why);
   Move(from, to, wait);
 }
 
