@@ -106,19 +106,12 @@ class Target:
             create_cache(client, self.cache, partitions=partitions, backups=backups, exist_ok=True, **options)
         self._await_everywhere()
 
-    def discard(self) -> str:
-        """Drops the cache, which this process has created, if it holds nothing; tells what became of it."""
-        from ignite_strategy.topology.caches import drop_cache
+    def remains(self) -> str:
+        """Says that the cache, which this call has created, stays.
 
-        try:
-            with self._client() as client:
-                rows = client.get_cache(self.cache).get_size()
-                if rows:
-                    return f"cache {self.cache!r}, which was created for them, stays: it holds {rows} rows"
-                drop_cache(client, self.cache)
-        except Exception as error:
-            return f"cache {self.cache!r}, which was created for them, could not be dropped: {error}"
-        return f"cache {self.cache!r}, which was created for them, was empty and is dropped"
+        It is not dropped: another process may have found it and be about to fill it.
+        """
+        return f"cache {self.cache!r}, which was created for them, stays, without rows of this call"
 
     def _client(self) -> contextlib.closing[Any]:
         from ignite_strategy.topology.caches import connect

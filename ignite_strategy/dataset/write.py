@@ -161,11 +161,12 @@ def write(
     created = facts is None
     if created:
         _rehearse(layout, first)
+    place.register([layout.key, layout.val])
+    if created:
         place.create(
             layout.key, layout.val, partitions=partitions, backups=backups, sql=sql, key_name=_key_name(key)
         )
     try:
-        place.register([layout.key, layout.val])
         writer = _core.BulkWriter(
             cache,
             [(endpoint.host, endpoint.port) for endpoint in endpoints],
@@ -176,9 +177,9 @@ def write(
         )
     except IgniteStrategyError as error:
         if created:
-            raise type(error)(f"{error}; {place.discard()}") from error
+            raise type(error)(f"{error}; {place.remains()}") from error
         raise
-    discard = place.discard if created else None
+    remains = place.remains() if created else ""
     start = time.monotonic()
     try:
         with _progress(cache, total, progress) as advance:
@@ -193,7 +194,7 @@ def write(
         raise WriteInterrupted("interrupted", **_outcome(writer)) from error
     except Exception as error:  # also what the user's own iterator raises
         writer.stop(_GRACE)
-        raise _failure(error, writer, discard) from error
+        raise _failure(error, writer, remains) from error
     except BaseException:
         writer.stop(_SHORT_GRACE)
         raise
@@ -246,11 +247,11 @@ def _raised(error: Exception) -> str:
     return f"the data could not be taken: {type(error).__name__}: {error}"
 
 
-def _failure(error: Exception, writer: _core.BulkWriter, discard: Callable[[], str] | None) -> WriteError:
+def _failure(error: Exception, writer: _core.BulkWriter, remains: str) -> WriteError:
     outcome = _outcome(writer)
     message = _raised(error)
-    if discard is not None and not outcome["acknowledged"] and not outcome["unknown"]:
-        message += f"; {discard()}"
+    if remains and not outcome["acknowledged"] and not outcome["unknown"]:
+        message += f"; {remains}"
     return WriteError(message, **outcome)
 
 
