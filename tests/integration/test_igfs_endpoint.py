@@ -169,6 +169,48 @@ def test_a_killed_writer_leaves_what_was_there(
     assert raw.names(folder) == ["f"]
 
 
+@pytest.mark.parametrize("after", [0.02, 0.1, 0.3])
+def test_a_writer_that_is_killed_while_it_extends_a_file_damages_nothing(
+    address: str, files: FileSystem, folder: str, after: float
+) -> None:
+    """Half a block would make the server lose what was in the file before."""
+    files.write(f"{folder}/f", b"o" * 700_000)
+    host, port = parse_endpoint(address)
+    code = f"""
+from ignite_strategy.filesystem import FileSystem
+out = FileSystem({host!r}, {port}, backend="endpoint").open({folder + "/f"!r}, "ab")
+print("begins", flush=True)
+while True:
+    out.write(b"n" * 3_000_000)
+    out.flush()
+"""
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"begins\n"
+    time.sleep(after)
+    child.kill()
+    child.communicate()
+    time.sleep(0.3)  # the server closes what it had open
+    content = files.read(f"{folder}/f")
+    assert content == b"o" * 700_000 + b"n" * (len(content) - 700_000)
+
+
+@pytest.mark.parametrize("after", [1_000, 300_000])
+def test_a_connection_that_breaks_while_a_file_is_extended(
+    relay: Relay, files: FileSystem, folder: str, after: int
+) -> None:
+    files.write(f"{folder}/f", b"o" * 700_000)
+    out = FileSystem("127.0.0.1", relay.port, backend="endpoint").open(f"{folder}/f", "ab")
+    out.write(b"n" * 3_000_000)
+    relay.cut_after(after)
+    with pytest.raises(ConnectionFailedError):
+        out.close()
+    time.sleep(0.3)
+    content = files.read(f"{folder}/f")
+    assert content == b"o" * 700_000 + b"n" * (len(content) - 700_000)
+    assert len(content) < 3_700_000
+
+
 def test_a_killed_writer_leaves_what_it_had_flushed(address: str, files: FileSystem, folder: str) -> None:
     kill_a_writer(address, f"{folder}/f", before="out.write(b'abc'); out.flush()")
     assert files.read(f"{folder}/f") == b"abc"

@@ -21,6 +21,10 @@ namespace {
 
 // What is sent at once. Below 1 MiB the server is markedly slower.
 constexpr std::size_t kPiece = 2 << 20;
+// What a published file is extended by at once. A block of which the server gets only a part damages the
+// file, also what was in it before. So each is small enough for the kernel to take it whole, and the next one
+// waits until the server has read it: whole blocks arrive, whatever becomes of this process.
+constexpr std::size_t kSafePiece = 16 * 1024;
 // What is added to a file is kept here up to this size until it is flushed.
 constexpr std::size_t kMostKept = 8 << 20;
 constexpr Millis kDropLimit{2000};
@@ -120,9 +124,15 @@ void EndpointWriter::Fill(const char* data, std::size_t size, const Wait& wait) 
 
 void EndpointWriter::SendBuffer(const Wait& wait) {
   OpenStream(wait);
-  for (std::size_t at = 0; at < buffer_.size(); at += kPiece) {
+  const std::size_t piece = in_place_ ? kSafePiece : kPiece;
+  for (std::size_t at = 0; at < buffer_.size(); at += piece) {
     lease_->CheckNothingArrived("writing " + what_, wait);
-    lease_->SendWriteBlock(stream_, buffer_.data() + at, std::min(kPiece, buffer_.size() - at), wait);
+    lease_->SendWriteBlock(stream_, buffer_.data() + at, std::min(piece, buffer_.size() - at), wait);
+    if (!in_place_) continue;
+    // The server reads requests one after the other: it has read the block when it answers this.
+    lease_->Call(Command::kInfo, Request().PutPaths(FormatPath(path_), "", false), ResultType::kFile,
+                 "writing " + what_, wait);
+    lease_->ReadFile(wait);
   }
   buffer_.clear();
 }
@@ -191,7 +201,7 @@ void EndpointWriter::CloseStream(const Wait& wait) {
 
 void EndpointWriter::Publish(const Wait& wait) {
   if (in_place_ ? length_ == published_ : length_ == 0 && !must_publish_) return;
-  if (in_place_ && buffer_.size() > kPiece) SendBuffer(wait);
+  if (in_place_ && buffer_.size() > kSafePiece) SendBuffer(wait);
   OpenStream(wait);
   CloseStream(wait);
   if (!in_place_) PublishNew(wait);

@@ -1,8 +1,8 @@
 // A file of IGFS's endpoint that is open for writing.
 //
 // Before its first publishing it grows under a name of its own, so that it appears whole or not at all. After
-// that it is extended in place: the server shows what was added when its stream is closed, in one step, and
-// what is added is kept here until then as far as it fits.
+// that it is extended in place, in small blocks: the server shows what was added when its stream is closed,
+// in one step, and what is added is kept here until then as far as it fits.
 #ifndef IGNITE_STRATEGY_NATIVE_IGFS_ENDPOINT_WRITER_H_
 #define IGNITE_STRATEGY_NATIVE_IGFS_ENDPOINT_WRITER_H_
 
