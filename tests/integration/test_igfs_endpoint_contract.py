@@ -20,6 +20,12 @@ _NO_OLD_VERSIONS = (
 )
 
 
+@pytest.fixture(scope="class")
+def endpoint(request: pytest.FixtureRequest) -> Iterator[str]:
+    with LocalCluster(nodes=1, version=request.cls.VERSION, igfs=True, data_mb=1024) as cluster:
+        yield cluster.igfs_addresses[0]
+
+
 class _Endpoint(FilesystemContract):
     VERSION: ClassVar[str]
     ENTRIES: ClassVar[int] = 300  # IGFS lists them in one piece, and takes 10 ms to make one
@@ -31,11 +37,6 @@ class _Endpoint(FilesystemContract):
         "test_an_open_reader_keeps_its_version_when_another_file_is_renamed_onto_it": _NO_OLD_VERSIONS,
         "test_an_open_reader_keeps_its_version_when_the_file_is_removed": _NO_OLD_VERSIONS,
     }
-
-    @pytest.fixture(scope="class")
-    def endpoint(self) -> Iterator[str]:
-        with LocalCluster(nodes=1, version=self.VERSION, igfs=True, data_mb=1024) as cluster:
-            yield cluster.igfs_addresses[0]
 
     @pytest.fixture
     def root(self, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
