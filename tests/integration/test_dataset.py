@@ -337,6 +337,15 @@ class TestPartitions:
         )
         assert sorted(keys(dataset)) == list(range(ROWS))
 
+    @pytest.mark.parametrize("partitions", [[PARTITIONS], [0, 5000], f"0-{PARTITIONS}"])
+    def test_one_that_the_cache_has_not(self, numbers, where, partitions):
+        """Said before the first row, not after those of the partitions that there are."""
+        spec = IgniteDataset(numbers, **where).element_spec
+        told = f"'{numbers}' has no partition \\d+: its partitions are 0 to {PARTITIONS - 1}"
+        rows = iter(IgniteDataset(numbers, **where, partitions=partitions, element_spec=spec))
+        with pytest.raises(tf.errors.InvalidArgumentError, match=told):
+            next(rows)
+
     def test_host_by_a_tensor_needs_to_be_told_the_columns(self, numbers, where):
         host, port = tf.constant(where["host"]), tf.constant(where["port"])
         with pytest.raises(InvalidArgumentError, match="schema_host="):

@@ -104,28 +104,6 @@ std::vector<TableColumn> Columns(Connection& connection, const std::string& cach
   return columns;
 }
 
-// Whether the cache has a partition of this number: a scan of it is possible then.
-bool HasPartition(Connection& connection, const std::string& cache, std::int32_t partition,
-                  const Wait& wait) {
-  Writer request = CachePrefix(cache);
-  request.PutNull().Put<std::int32_t>(1).Put(partition).PutBool(false);
-  const std::string doing =
-      "looking for partition " + std::to_string(partition) + " of cache '" + cache + "'";
-  Response response;
-  try {
-    response = connection.Call(kQueryScan, request, doing, wait);
-  } catch (const Error& error) {
-    const bool invalid = error.message().find("Invalid partition number") != std::string::npos;
-    if (error.server_status() == 0 || !invalid) throw;
-    return false;
-  }
-  Reader reader = response.payload();
-  const auto cursor = reader.Get<std::int64_t>();
-  const std::uint8_t more = response.frame.empty() ? 0 : response.frame.back();
-  if (more != 0) connection.Call(kResourceClose, Writer().Put(cursor), "closing a cursor", wait);
-  return true;
-}
-
 // For a server that does not tell: Ignite 2.7 names no partitions of a cache that was made since a node
 // joined.
 std::int32_t FindPartitionCount(Connection& connection, const std::string& cache, const Wait& wait) {

@@ -57,6 +57,7 @@ void Pages::Plan() {
       Lease lease = AnyConnection(config_, &earlier, 0, fresh, NewWait(), &answered);
       Answered(lease->endpoint());
       topology = watch_.Begin(*lease);
+      CheckPartitions(*lease, *topology);
       if (NeedsSize(config_, *topology)) partition_bytes = PartitionBytes(*lease, *topology);
       break;
     } catch (const Error& error) {
@@ -73,6 +74,18 @@ void Pages::Plan() {
     std::deque<Unit>& mine = config_.deterministic ? queues_[i % lanes].units : units_;
     mine.push_back(std::move(units[i]));
   }
+}
+
+// The last partitions may be without a node at the moment: then the server decides.
+void Pages::CheckPartitions(Connection& connection, const CacheTopology& topology) const {
+  if (!topology.known || !config_.partitions || config_.partitions->empty()) return;
+  const std::int32_t last = *std::max_element(config_.partitions->begin(), config_.partitions->end());
+  if (static_cast<std::size_t>(last) < topology.primary.size() ||
+      HasPartition(connection, config_.cache, last, NewWait()))
+    return;
+  throw Error(Code::kInvalidArgument, "cache '" + config_.cache + "' has no partition " +
+                                          std::to_string(last) + ": its partitions are 0 to " +
+                                          std::to_string(topology.primary.size() - 1));
 }
 
 double Pages::PartitionBytes(Connection& connection, const CacheTopology& topology) const {

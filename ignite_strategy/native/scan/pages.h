@@ -59,6 +59,7 @@ class Pages : public LaneWork, public std::enable_shared_from_this<Pages> {
   void Run();
   void Plan();
   void RunLane(int lane);
+  void CheckPartitions(Connection& connection, const CacheTopology& topology) const;
   double PartitionBytes(Connection& connection, const CacheTopology& topology) const;
   void End(std::optional<Error> error);
   // The lane whose page comes next; -1 if there is none yet.

@@ -13,7 +13,7 @@ namespace ignite_strategy {
 namespace {
 
 constexpr std::int16_t kCacheGetConfiguration = 1055, kCacheNodePartitions = 1100, kCachePartitions = 1101,
-                       kNodesEndpoints = 5102;
+                       kNodesEndpoints = 5102, kQueryScan = 2000, kResourceClose = 0;
 constexpr std::int32_t kInvalidOperation = 2, kCacheDoesNotExist = 1000;
 constexpr std::int32_t kReplicatedMode = 1;
 constexpr int kAttempts = 4;
@@ -296,6 +296,27 @@ std::vector<std::string> NodesGoneSince(Connection& connection, std::int64_t sin
     if (error.server_status() != 0 || error.code() == Code::kDataLoss) return {};
     throw;
   }
+}
+
+bool HasPartition(Connection& connection, const std::string& cache, std::int32_t partition,
+                  const Wait& wait) {
+  Writer request = CachePrefix(cache);
+  request.PutNull().Put<std::int32_t>(1).Put(partition).PutBool(false);
+  const std::string doing =
+      "looking for partition " + std::to_string(partition) + " of cache '" + cache + "'";
+  Response response;
+  try {
+    response = connection.Call(kQueryScan, request, doing, wait);
+  } catch (const Error& error) {
+    const bool invalid = error.message().find("Invalid partition number") != std::string::npos;
+    if (error.server_status() == 0 || !invalid) throw;
+    return false;
+  }
+  Reader reader = response.payload();
+  const auto cursor = reader.Get<std::int64_t>();
+  const std::uint8_t more = response.frame.empty() ? 0 : response.frame.back();
+  if (more != 0) connection.Call(kResourceClose, Writer().Put(cursor), "closing a cursor", wait);
+  return true;
 }
 
 }  // namespace ignite_strategy

@@ -50,6 +50,9 @@ struct CacheTopology {
   std::vector<std::int32_t> PartitionsOf(std::int32_t node) const;
 };
 
+// Whether the cache has a partition of this number: a scan of it is possible then.
+bool HasPartition(Connection& connection, const std::string& cache, std::int32_t partition, const Wait& wait);
+
 // Asks `connection` (three requests at once). A server that does not know the operations gives known = false.
 // Throws Error(kNotFound) naming the cache if it does not exist.
 CacheTopology TakeTopology(Connection& connection, const std::string& cache, const Wait& wait);
