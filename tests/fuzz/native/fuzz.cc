@@ -8,6 +8,7 @@
 // sanitizer, an allocation or memory in use above the limits below, a parser that is busy for kLimitSeconds.
 // Built with AddressSanitizer and UndefinedBehaviorSanitizer, which end the process.
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,7 +46,9 @@ namespace {
 // No allocation is larger than the first step that a connection takes for a message (wire/connection.cc) and
 // kFactor times the input, and all of them together are no more than kTogether times that.
 constexpr std::size_t kBase = 4 << 20, kFactor = 64, kTogether = 4;
-constexpr unsigned kLimitSeconds = 20;
+// Of processor time, so that a busy machine is not taken for a busy parser; and of the clock, for one that
+// waits.
+constexpr unsigned kLimitSeconds = 20, kWaitSeconds = 900;
 
 // How many of kAllShares inputs are of each kind: a whole conversation takes longer than one parser.
 constexpr std::size_t kShares[kKinds] = {0, 20, 4, 4, 4, 2, 4, 1, 3, 1, 1, 1, 1}, kAllShares = 46;
@@ -95,10 +98,18 @@ void OnAlarm(int) {
   std::abort();
 }
 
+// From now on; 0 = no limit.
+void Limit(unsigned processor_seconds, unsigned seconds) {
+  const itimerval timer{{0, 0}, {static_cast<time_t>(processor_seconds), 0}};
+  setitimer(ITIMER_PROF, &timer, nullptr);
+  alarm(seconds);
+}
+
 void Watch() {
   __sanitizer_install_malloc_and_free_hooks(OnAllocation, OnRelease);
   __sanitizer_set_death_callback(OnDeath);
   std::signal(SIGALRM, OnAlarm);
+  std::signal(SIGPROF, OnAlarm);
 }
 
 // While it lives, memory is counted.
@@ -130,7 +141,7 @@ int Fault(const std::string& what) {
     std::vector<Bytes> all;
     for (std::size_t i = 0; i <= kTogether; ++i) all.emplace_back(kBase);
   } else if (what == "busy") {
-    alarm(1);
+    Limit(1, kWaitSeconds);
     for (volatile int i = 0;; i = 1 - i) {
     }
   } else if (what == "leak") {
@@ -247,10 +258,10 @@ void Run(const std::vector<Seed>& seeds, std::uint64_t first, std::uint64_t end,
   std::vector<Tally> tallies(kKinds);
   std::uint64_t count = 0;
   for (std::uint64_t i = first; i < end; i += step) {
-    if (count++ % 256 == 0) alarm(kLimitSeconds);
+    if (count++ % 256 == 0) Limit(kLimitSeconds, kWaitSeconds);
     One(seeds, i, seed, tallies);
   }
-  alarm(0);
+  Limit(0, 0);
   for (std::size_t kind = 1; kind < kKinds; ++kind) {
     sums.inputs[kind] += tallies[kind].inputs;
     sums.accepted[kind] += tallies[kind].accepted;
