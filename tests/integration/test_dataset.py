@@ -326,7 +326,9 @@ class TestPartitions:
         assert sorted(some + rest) == list(range(ROWS))
 
     def test_out_of_range_is_an_error_and_not_an_empty_pass(self, numbers, where):
-        with pytest.raises(tf.errors.OpError, match=rf"'{numbers}', partition {PARTITIONS}"):
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match=f"'{numbers}' has no partition {PARTITIONS}:"
+        ):
             list(IgniteDataset(numbers, **where, part=PARTITIONS))
 
     def test_chosen_by_a_tensor(self, numbers, where):
