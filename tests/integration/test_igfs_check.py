@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import struct
-import threading
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -14,7 +12,7 @@ from typer.testing import CliRunner
 
 from ignite_strategy.cli.root import app
 from ignite_strategy.filesystem import FileSystem, Report
-from ignite_strategy.runtime.agent import Agent
+from ignite_strategy.runtime.janitor import Janitor
 from ignite_strategy.settings import parse_endpoint
 from tests import binary
 from tests.integration.test_igfs_publishing import blocks, eventually, line, process
@@ -206,9 +204,7 @@ def test_a_removal_that_was_interrupted(files: FileSystem, one_node: str, name: 
     assert files.check().found == 0
 
 
-def test_what_is_due_is_freed_by_agents(
-    one_node: str, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_is_due_is_freed_by_agents(one_node: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A directory is removed by a process that ends at once, and nobody lists that directory any more."""
     monkeypatch.setenv("IGFS_GRACE_SECONDS", "1")
     watcher = FileSystem(*parse_endpoint(one_node), name)
@@ -218,15 +214,8 @@ def test_what_is_due_is_freed_by_agents(
         assert line(child) == "removed"
     assert blocks(one_node, name) == 1
 
-    agent = Agent(parse_endpoint(one_node), tmp_path, tend_every=0.2)
-    thread = threading.Thread(target=agent.run)
-    thread.start()
-    try:
+    with Janitor(parse_endpoint(one_node), every=0.2):
         eventually(lambda: blocks(one_node, name) == 0)
-    finally:
-        agent.stop()
-        thread.join(20)
-    assert not thread.is_alive()
 
 
 def shell(*arguments: str) -> tuple[int, str]:

@@ -336,6 +336,6 @@ def test_a_row_that_cannot_be_written_ends_the_write_with_its_number() -> None:
     def puts(peer: Peer, request: Request) -> None:
         peer.answer(request, b"")
 
-    with ScriptedServer(serving(puts)) as server, pytest.raises(WriteError, match="item 42") as caught:
+    with ScriptedServer(serving(puts)) as server, pytest.raises(WriteError, match="row 42") as caught:
         igs.write("C", data, server.host, server.port, batch_rows=BATCH)
     assert caught.value.taken == 0

@@ -98,13 +98,6 @@ std::int64_t NowNanos() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
-Record NewMoves() {
-  Record moves;
-  moves.kind = Kind::kMoves;
-  moves.id = NewId();
-  return moves;
-}
-
 Key SpecialKey(Id directory, char mark, Id id) {
   char text[20];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(id));

@@ -6,15 +6,11 @@
 // partition.
 //
 //   (0, "format")      Format    what the file system is, written once
-//   (0, "moves")       Moves     the tree's generation: another one whenever a directory was renamed or
-//   removed.
-//                                While it stays, every directory is where it was. Moves to another parent
-//                                read it too, which makes cycles impossible.
-//   (D, "")            Header    directory D exists; (1, "") is the root's
-//   (D, name)          File or Directory
-//   (D, "\0t" + id)    Trash     blocks that nobody will open any more, kept for those who have them open
-//   (D, "\0w" + id)    Writing   blocks of a file that is being written, for the case that its writer dies
-//   (D, "\0x" + id)    Doomed    a directory that was removed with everything below it
+//   (0, "moves")       Moves     written by every move of a directory to another parent: makes cycles
+//   impossible (D, "")            Header    directory D exists; (1, "") is the root's (D, name)          File
+//   or Directory (D, "\0t" + id)    Trash     blocks that nobody will open any more, kept for those who have
+//   them open (D, "\0w" + id)    Writing   blocks of a file that is being written, for the case that its
+//   writer dies (D, "\0x" + id)    Doomed    a directory that was removed with everything below it
 //
 // Block cache (atomic): UUID(content id, index) -> byte[]. A content id belongs to one writer; only that
 // writer's last block changes, and only by growing. Hence published bytes never change.
@@ -36,7 +32,7 @@ using Id = std::int64_t;
 
 constexpr Id kSystem = 0;
 constexpr Id kRoot = 1;
-constexpr std::uint32_t kFormatVersion = 2;
+constexpr std::uint32_t kFormatVersion = 1;
 
 struct Key {
   Id parent = 0;
@@ -77,8 +73,8 @@ struct BlockRange {
 struct Record {
   Kind kind = Kind::kFile;
   // kDirectory, kDoomed: the directory. kFile: the file; it stays the same while the file only grows.
-  // kHeader: who wants to remove the directory, 0 = nobody. kMoves: the generation. kWriting: a counter.
-  // kFormat: the version.
+  // kHeader: who wants to remove the directory, 0 = nobody. kMoves, kWriting: a counter. kFormat: the
+  // version.
   Id id = 0;
   std::int64_t mtime = 0;          // kDirectory, kFile: nanoseconds since 1970
   std::uint32_t block_size = 0;    // kFile
@@ -100,9 +96,7 @@ std::vector<BlockRange> BlocksOf(const std::vector<Extent>& extents, std::uint32
 Id NewId();
 std::int64_t NowNanos();  // wall clock
 
-inline Key MovesKey() { return Key{kSystem, "moves"}; }
 inline Key HeaderKey(Id directory) { return Key{directory, ""}; }
-Record NewMoves();
 Key SpecialKey(Id directory, char mark, Id id);  // mark: 't', 'w' or 'x'
 // Headers and bookkeeping, which no listing shows.
 inline bool IsSpecial(std::string_view name) { return name.empty() || name.front() == '\0'; }

@@ -152,8 +152,8 @@ void Store::CheckFormat(Connection& connection, const Wait& wait) {
   format.id = kFormatVersion;
   Record root;
   root.kind = Kind::kHeader;
-  for (const auto& [key, record] : {std::pair(Key{kSystem, "format"}, format),
-                                    std::pair(MovesKey(), NewMoves()), std::pair(HeaderKey(kRoot), root)}) {
+  for (const auto& [key, record] :
+       {std::pair(Key{kSystem, "format"}, format), std::pair(HeaderKey(kRoot), root)}) {
     Writer request = CachePrefix(tree_id_);
     PutKey(request, key);
     PutRecord(request, record);

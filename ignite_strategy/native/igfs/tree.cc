@@ -7,6 +7,8 @@ namespace igfs {
 namespace {
 
 constexpr std::size_t kMaxHints = 16 * 1024;
+// Levels asked for at once: enough for real trees, and far from filling a socket's buffers with requests.
+constexpr std::size_t kLevelsAtOnce = 32;
 
 Status StatusOf(const Record& record) { return {record.IsDirectory(), record.size(), record.mtime}; }
 
@@ -43,66 +45,44 @@ Error Tree::NotADirectory(const Path& path) const {
   return Error(Code::kFailedPrecondition, Describe(path) + " is a file, not a directory");
 }
 
-// How far down `path` the directories seen before lead, at most to the one that its last entry is in.
-Tree::Known Tree::Recall(const Path& path) {
+// The keys to ask for next: as far as the directories seen before lead.
+std::vector<Key> Tree::Predict(const Path& path, std::size_t at, Id parent) {
+  std::vector<Key> keys;
   const std::lock_guard<std::mutex> lock(hints_mutex_);
-  Known known;
-  known.generation = generation_;
-  for (std::size_t at = 0; at + 1 < path.size(); ++at) {
-    const auto hint = hints_.find(Key{known.directories.back(), path[at]});
+  while (at < path.size() && keys.size() < kLevelsAtOnce) {
+    keys.push_back(Key{parent, path[at++]});
+    const auto hint = hints_.find(keys.back());
     if (hint == hints_.end()) break;
-    known.directories.push_back(hint->second);
+    parent = hint->second;
   }
-  return known;
+  return keys;
 }
 
-// Notes where directories are, as seen when the tree's generation was this one, or later.
-void Tree::Remember(const std::vector<std::pair<Key, Id>>& directories, Id generation) {
+void Tree::Remember(const Key& key, Id directory) {
   const std::lock_guard<std::mutex> lock(hints_mutex_);
-  if (generation != generation_ || hints_.size() >= kMaxHints) hints_.clear();
-  generation_ = generation;
-  for (const auto& [key, id] : directories) hints_[key] = id;
+  if (hints_.size() >= kMaxHints) hints_.clear();
+  hints_[key] = directory;
 }
 
-// Reads one entry after the other, from where the directories seen before end. These are where they were as
-// long as no directory has been renamed or removed, which the generation tells that is read along with the
-// first entry. `passed` gets the directories on the way, without the last entry.
+// Reads one entry after the other from the root, several at once where hints allow. `passed` gets the
+// directories on the way, without the last entry.
 Place Tree::Walk(const Path& path, std::vector<Id>* passed, const Wait& wait) {
-  Known known = Recall(path);
-  std::size_t at = known.directories.size() - 1;
-  std::optional<Record> entry, moves;
-  if (path.size() == 1) {
-    entry = std::move(store_.Get({Key{kRoot, path[0]}}, wait).front());
-  } else {
-    auto records = store_.Get({MovesKey(), Key{known.directories.back(), path[at]}}, wait);
-    moves = std::move(records[0]);
-    entry = std::move(records[1]);
+  Id parent = kRoot;
+  std::size_t at = 0;
+  for (;;) {
+    const std::vector<Key> keys = Predict(path, at, parent);
+    std::vector<std::optional<Record>> records = store_.Get(keys, wait);
+    for (std::size_t i = 0; i < keys.size() && keys[i].parent == parent; ++i) {
+      if (passed != nullptr) passed->push_back(parent);
+      if (at + 1 == path.size()) return Place{keys[i], std::move(records[i])};
+      ++at;
+      const Path above(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(at));
+      if (!records[i]) throw NotFound(above);
+      if (!records[i]->IsDirectory()) throw NotADirectory(above);
+      parent = records[i]->id;
+      Remember(keys[i], parent);
+    }
   }
-  const Id generation = moves ? moves->id : 0;
-  const bool same = generation != 0 && generation == known.generation;
-  // An entry that was read together with another generation may be older than that is.
-  bool certain = same;
-  if (at > 0 && !same) {
-    known.directories.resize(1);
-    at = 0;
-    entry = std::move(store_.Get({Key{kRoot, path[0]}}, wait).front());
-    certain = true;
-  }
-  std::vector<std::pair<Key, Id>> seen;
-  while (at + 1 < path.size()) {
-    const Key key{known.directories.back(), path[at++]};
-    const Path above(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(at));
-    if (!entry) throw NotFound(above);
-    if (!entry->IsDirectory()) throw NotADirectory(above);
-    if (certain) seen.emplace_back(key, entry->id);
-    certain = true;
-    known.directories.push_back(entry->id);
-    entry = std::move(store_.Get({Key{entry->id, path[at]}}, wait).front());
-  }
-  if (generation != 0 && !(same && seen.empty())) Remember(seen, generation);
-  const Key key{known.directories.back(), path[at]};
-  if (passed != nullptr) *passed = std::move(known.directories);
-  return Place{key, std::move(entry)};
 }
 
 Place Tree::Resolve(const Path& path, const Wait& wait) {
@@ -186,6 +166,7 @@ void Tree::MakeDirectory(const Path& path, const Wait& wait) {
     transaction.Put(HeaderKey(directory.id), header);
     transaction.Put(place.key, directory);
   });
+  Remember(place.key, directory.id);
 }
 
 void Tree::MakeDirectories(const Path& path, const Wait& wait) {

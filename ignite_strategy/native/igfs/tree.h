@@ -75,12 +75,8 @@ class Tree {
   }
 
  private:
-  struct Known {
-    std::vector<Id> directories{kRoot};
-    Id generation = 0;
-  };
-  Known Recall(const Path& path);
-  void Remember(const std::vector<std::pair<Key, Id>>& directories, Id generation);
+  std::vector<Key> Predict(const Path& path, std::size_t at, Id parent);
+  void Remember(const Key& key, Id directory);
   Place Walk(const Path& path, std::vector<Id>* passed, const Wait& wait);
 
   Error NotFound(const Path& path) const;
@@ -105,8 +101,7 @@ class Tree {
   Store store_;
   Collector collector_;
   std::mutex hints_mutex_;
-  std::map<Key, Id> hints_;  // directories seen, as they were while the tree's generation was generation_
-  Id generation_ = 0;        // 0 = none was seen
+  std::map<Key, Id> hints_;  // directories seen; only used to ask for several levels at once, always verified
 };
 
 }  // namespace igfs

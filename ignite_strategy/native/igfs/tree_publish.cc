@@ -81,10 +81,13 @@ bool Tree::TryRename(const Path& from, const Path& to, const Wait& wait) {
     Transact(store_, what, wait, [&](Transaction& transaction) {
       trash = Record{};
       if (moves_directory && source.key.parent != target.key.parent) {
-        transaction.Get(MovesKey());  // no other directory may move meanwhile
+        const Key moves_key{kSystem, "moves"};
+        Record moves = transaction.Get(moves_key).value_or(Record{});
+        moves.kind = Kind::kMoves;
+        ++moves.id;
         CheckNotBelow(source.record->id, from, to, wait);
+        transaction.Put(moves_key, moves);
       }
-      if (moves_directory) transaction.Put(MovesKey(), NewMoves());
       std::vector<Key> keys{source.key, target.key, HeaderKey(target.key.parent)};
       if (replaced != 0) keys.push_back(HeaderKey(replaced));
       const auto now = transaction.Get(keys);

@@ -94,8 +94,6 @@ bool Tree::RemoveEmpty(const Key& entry, Id directory, const std::string& what, 
     if (!now[0] || now[0]->id != directory) throw Error(Code::kNotFound, what + ": no such directory");
     removed = now[1] && now[1]->id == token;
     if (!removed) return;
-    // Below a directory that was removed before, nobody looks for anything.
-    if (!IsSpecial(entry.name)) transaction.Put(MovesKey(), NewMoves());
     transaction.Remove(entry);
     transaction.Remove(HeaderKey(directory));
   });
@@ -129,7 +127,6 @@ void Tree::RemoveTree(const Path& path, const Wait& wait) {
     const auto now = transaction.Get(place.key);
     if (!now && transaction.repeated()) return;
     if (!now || now->id != directory) throw NotFound(path);
-    transaction.Put(MovesKey(), NewMoves());
     transaction.Put(doomed_key, doomed);
     transaction.Remove(place.key);
   });

@@ -114,12 +114,16 @@ Sample TakeSample(const Endpoint& endpoint, const Timeouts& timeouts, const std:
   std::size_t count = 0;
   for (const LooksAt& each : looks) count += each.partitions.size();
   for (const LooksAt& each : looks) {
-    Lease lease = each.node ? DirectConnection(config, *each.node, false, wait) : Lease();
-    const bool direct = static_cast<bool>(lease);
-    if (!direct) lease = Pool::Process().Acquire(endpoint, timeouts, wait);
+    Lease lease = Pool::Process().Acquire(endpoint, timeouts, wait);
+    bool direct = !each.node || (lease->node_id() && lease->node_id()->ToString() == each.node->id);
+    if (!direct) {
+      if (Lease other = DirectConnection(config, *each.node, false, wait)) {
+        lease = std::move(other);
+        direct = true;
+      }
+    }
     try {
-      Looks(&*lease, count, &describer, &sample)
-          .At(cache, each.local && (direct || !each.node), each.partitions, wait);
+      Looks(&*lease, count, &describer, &sample).At(cache, each.local && direct, each.partitions, wait);
     } catch (...) {
       lease.Discard();  // answers may be on their way
       throw;
