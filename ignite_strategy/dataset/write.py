@@ -157,7 +157,10 @@ def write(
                 f"cache {cache!r} cannot be created for no rows: nothing tells their types"
             )
         return WriteReport(0, 0.0, 0, 0, False)
-    layout = _layout(first, types, facts, cache, type_name, key_type_name)
+    try:
+        layout = _layout(first, types, facts, cache, type_name, key_type_name)
+    except RecursionError:
+        raise InvalidArgumentError(f"a column is nested far deeper than {MAX_DEPTH} levels") from None
     created = facts is None
     if created:
         _rehearse(layout, first)
@@ -275,20 +278,6 @@ class _Layout:
 
 
 def _layout(
-    table: Table,
-    types: dict[str, Any],
-    facts: Mapping[str, Any] | None,
-    cache: str,
-    type_name: str | None,
-    key_type_name: str | None,
-) -> _Layout:
-    try:
-        return _found_layout(table, types, facts, cache, type_name, key_type_name)
-    except RecursionError:
-        raise InvalidArgumentError(f"a column is nested far deeper than {MAX_DEPTH} levels") from None
-
-
-def _found_layout(
     table: Table,
     types: dict[str, Any],
     facts: Mapping[str, Any] | None,

@@ -51,28 +51,17 @@ def node_spaces(
       UnsupportedError: A release that does not list its nodes (before 2.9).
       IgniteStrategyError: A release without these views, or a user who may not read them.
     """
-    return [_of_node(each, security) for each in _every_node(endpoints, security)]
+    from ignite_strategy.topology.nodes import connect, list_nodes
 
-
-def _every_node(
-    endpoints: Sequence[settings.Endpoint], security: settings.Security | None
-) -> list[Sequence[settings.Endpoint]]:
-    from ignite_strategy import _core
-    from ignite_strategy.topology.nodes import list_nodes
-
-    given = settings.security_for(endpoints, security).native()
-    failure: IgniteStrategyError = ConnectionFailedError("no address was given")
-    for endpoint in endpoints:
-        try:
-            with _core.Connection(
-                endpoint.host, endpoint.port, 5.0, 10.0, security=given, prefixes=list(_PREFIXES)
-            ) as connection:
-                nodes = list_nodes(connection)[1]
-                # The node at hand by the address that is known to work.
-                return [[endpoint] if node.id == connection.node_id else node.endpoints for node in nodes]
-        except ConnectionFailedError as error:
-            failure = error
-    raise failure
+    limits = settings.Timeouts(connect=5.0, request=10.0)
+    with contextlib.closing(connect(endpoints, limits, security, _PREFIXES)) as connection:
+        at_hand = settings.parse_endpoint(connection.endpoint)
+        # The node at hand by the address that is known to work.
+        ways = [
+            (at_hand,) if node.id == connection.node_id else node.endpoints
+            for node in list_nodes(connection)[1]
+        ]
+    return [_of_node(each, security) for each in ways]
 
 
 def _of_node(ways: Sequence[settings.Endpoint], security: settings.Security | None) -> NodeSpace:

@@ -121,6 +121,7 @@ def connect(
     addresses: str | Sequence[str] | Sequence[Endpoint] | None,
     timeouts: Timeouts | None = None,
     security: Security | None = None,
+    prefixes: Sequence[str] = CLUSTER_PREFIXES,
 ) -> Any:
     """Opens a native connection to the first address that answers.
 
@@ -129,6 +130,7 @@ def connect(
       timeouts: Limits.
       security: TLS, user and password; by default those of an open resolver that speaks to one of these nodes. The
         variables ``IGNITE_TLS``, ``IGNITE_CAFILE``, ``IGNITE_USERNAME`` and so on replace them.
+      prefixes: The prefixes of those variables.
 
     Raises:
       AuthenticationError: User, password or a certificate was refused; other addresses are not tried.
@@ -148,7 +150,7 @@ def connect(
                 limits.connect,
                 limits.request,
                 security=settings,
-                prefixes=list(CLUSTER_PREFIXES),
+                prefixes=list(prefixes),
             )
         except AuthenticationError:
             raise

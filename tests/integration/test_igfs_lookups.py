@@ -54,7 +54,9 @@ def test_a_path_of_ten_levels_that_was_never_used(files: FileSystem, counted: Co
     assert gets(counted) <= 11
 
 
-def test_in_directories_used_before(files: FileSystem, counted: CountingProxy) -> None:
+def test_a_file_in_directories_used_before_is_read_by_its_blocks_alone(
+    files: FileSystem, counted: CountingProxy
+) -> None:
     files.stat(f"{DEEP}/file")
     files.stat(f"{DEEP}/file")
     gets(counted)

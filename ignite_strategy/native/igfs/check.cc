@@ -1,7 +1,6 @@
 #include "native/igfs/check.h"
 
 #include <algorithm>
-#include <cstdio>
 
 namespace ignite_strategy {
 namespace igfs {
@@ -9,12 +8,6 @@ namespace {
 
 constexpr char kLostAndFound[] = "lost+found";
 constexpr std::size_t kQuestionsAtOnce = 4096;
-
-std::string Hex(Id id) {
-  char text[20];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(id));
-  return text;
-}
 
 // A name as it may be shown and used again, whatever it was.
 std::string Printable(const std::string& name) {
@@ -112,7 +105,7 @@ CheckReport Checker::Run(const Wait& wait) {
 }
 
 // Notes every directory below `root`, which has the path `path`.
-void Checker::Walk(Id root, const std::string& path) {
+void Checker::Walk(Id root, const std::string& path, bool removed) {
   std::vector<std::pair<Id, std::string>> open{{root, path}};
   while (!open.empty()) {
     const auto [directory, at] = std::move(open.back());
@@ -121,6 +114,7 @@ void Checker::Walk(Id root, const std::string& path) {
       Found(at, "and " + reached_[directory] + " are one directory");
       continue;
     }
+    if (removed) doomed_.insert(directory);
     for (auto record = records_.lower_bound(HeaderKey(directory));
          record != records_.end() && record->first.parent == directory; ++record) {
       if (IsSpecial(record->first.name) || !record->second.IsDirectory()) continue;
@@ -130,31 +124,26 @@ void Checker::Walk(Id root, const std::string& path) {
 }
 
 void Checker::WalkEverything() {
-  Walk(kRoot, "/");
-  const std::map<Id, std::string> named = reached_;
+  Walk(kRoot, "/", false);
   for (const auto& [key, record] : records_) {
-    if (record.kind == Kind::kDoomed && reached_.count(record.id) == 0) Walk(record.id, "(removed)");
-  }
-  for (const auto& [directory, path] : reached_) {
-    if (named.count(directory) == 0) doomed_.insert(directory);
+    if (record.kind == Kind::kDoomed && reached_.count(record.id) == 0) Walk(record.id, "(removed)", true);
   }
 }
 
 // Entries that no listing shows, and directories that cannot be listed or written to.
 void Checker::CheckDirectories(const Wait& wait) {
-  const std::map<Key, Record> records = records_;  // repairs change them
-  for (const auto& [key, record] : records) {
+  for (const auto& [key, record] : records_) {
     if (key.parent == kSystem || doomed_.count(key.parent) > 0 || !IsEntry(key, record)) continue;
     if (!ValidName(key.name)) {
       std::string repair;
       if (options_.repair) {
-        const std::string name = "entry-" + Hex(NewId());
-        MoveToLostAndFound(key, record, record, {}, name, wait);
+        const std::string name = "entry-" + HexId(NewId());
+        MoveToLostAndFound(key, record, record, name, wait);
         repair = "moved to /" + std::string(kLostAndFound) + "/" + name;
       }
       Found(PathOf(key), "has a name that is not allowed: no listing shows it", std::move(repair));
     }
-    if (record.IsDirectory() && records.count(HeaderKey(record.id)) == 0) {
+    if (record.IsDirectory() && records_.count(HeaderKey(record.id)) == 0) {
       if (options_.repair) {
         Record header;
         header.kind = Kind::kHeader;
@@ -178,7 +167,7 @@ void Checker::CheckUnreachable(const Wait& wait) {
   }
   for (const auto& [directory, entries] : lost) {
     if (below.count(directory) > 0) continue;
-    const std::string name = "directory-" + Hex(directory);
+    const std::string name = "directory-" + HexId(directory);
     // A directory that is being moved may look lost for a moment.
     if (options_.repair && options_.offline) {
       Record header, record;
@@ -203,8 +192,7 @@ void Checker::CheckUnreachable(const Wait& wait) {
 void Checker::CheckFiles(const Wait& wait) {
   std::uint64_t all = 0, done = 0;
   for (const auto& [key, record] : records_) all += record.IsFile() ? 1 : 0;
-  const std::map<Key, Record> records = records_;
-  for (const auto& [key, record] : records) {
+  for (const auto& [key, record] : records_) {
     if (!record.IsFile()) continue;
     CheckFile(key, record, wait);
     if (++done % 100 == 0 || done == all) Progress("looking for the blocks of files", done, all);
@@ -241,13 +229,8 @@ void Checker::CheckFile(const Key& key, const Record& record, const Wait& wait) 
                            std::to_string(record.size()) + " bytes " + (missing == 1 ? "is" : "are") +
                            " gone or too short";
   if (!options_.repair) return Found(PathOf(key), what);
-  const std::string name = Printable(key.name).substr(0, 40) + "-" + Hex(NewId());
-  std::vector<BlockRange> unused = BlocksOf(record.extents, record.block_size);
-  for (BlockRange& range : unused) {
-    for (const BlockRange& kept : BlocksOf(whole.extents, record.block_size))
-      if (kept.content == range.content) range.first = kept.end;
-  }
-  MoveToLostAndFound(key, record, whole, std::move(unused), name, wait);
+  const std::string name = Printable(key.name).substr(0, 40) + "-" + HexId(NewId());
+  MoveToLostAndFound(key, record, whole, name, wait);
   Found(PathOf(key), what,
         "its first " + std::to_string(whole.size()) + " bytes are now /" + kLostAndFound + "/" + name);
 }
@@ -259,25 +242,18 @@ Id Checker::LostAndFound(const Wait& wait) {
   return lost_and_found_;
 }
 
-// `kept` takes the place of `record`, under another name; `unused` are the blocks that it does not use.
+// `kept` takes the place of `record`, under another name.
 void Checker::MoveToLostAndFound(const Key& key, const Record& record, const Record& kept,
-                                 std::vector<BlockRange> unused, const std::string& name, const Wait& wait) {
+                                 const std::string& name, const Wait& wait) {
   const Key target{LostAndFound(wait), name};
-  unused.erase(std::remove_if(unused.begin(), unused.end(),
-                              [](const BlockRange& range) { return range.first >= range.end; }),
-               unused.end());
+  Record trash;
   Transact(tree_.store(), "repairing " + PathOf(key), wait, [&](Transaction& transaction) {
     const auto now = transaction.Get({key, target});
     if (now[1]) return;  // an attempt whose answer was lost
     if (!now[0] || !(*now[0] == record))
       throw Error(Code::kAborted, PathOf(key) + " was changed while it was being repaired");
     transaction.Put(target, kept);
-    if (!unused.empty()) {
-      Record trash;
-      trash.kind = Kind::kTrash;
-      trash.blocks = unused;
-      transaction.Put(SpecialKey(target.parent, 't', NewId()), trash);
-    }
+    Tree::PutTrash(transaction, target.parent, Unused(record, kept), &trash);
     transaction.Remove(key);
   });
 }

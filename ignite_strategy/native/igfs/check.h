@@ -60,7 +60,7 @@ class Checker {
  private:
   void Read(const Wait& wait);
   void Count();
-  void Walk(Id root, const std::string& path);
+  void Walk(Id root, const std::string& path, bool removed);
   void WalkEverything();
   void CheckDirectories(const Wait& wait);
   void CheckUnreachable(const Wait& wait);
@@ -75,8 +75,8 @@ class Checker {
   void Progress(const char* step, std::uint64_t done, std::uint64_t all) const;
   std::string PathOf(const Key& key) const;
   Id LostAndFound(const Wait& wait);
-  void MoveToLostAndFound(const Key& key, const Record& record, const Record& kept,
-                          std::vector<BlockRange> unused, const std::string& name, const Wait& wait);
+  void MoveToLostAndFound(const Key& key, const Record& record, const Record& kept, const std::string& name,
+                          const Wait& wait);
 
   Tree& tree_;
   const CheckOptions options_;

@@ -1,5 +1,6 @@
 #include "native/igfs/records.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
@@ -84,6 +85,18 @@ std::vector<BlockRange> BlocksOf(const std::vector<Extent>& extents, std::uint32
   return blocks;
 }
 
+std::vector<BlockRange> Unused(const Record& before, const Record& after) {
+  std::vector<BlockRange> unused;
+  const std::vector<BlockRange> kept = BlocksOf(after.extents, after.block_size);
+  for (BlockRange range : BlocksOf(before.extents, before.block_size)) {
+    const auto same = std::find_if(kept.begin(), kept.end(),
+                                   [&](const BlockRange& k) { return k.content == range.content; });
+    if (same != kept.end()) range.first = std::min(range.end, same->end);
+    if (range.first < range.end) unused.push_back(range);
+  }
+  return unused;
+}
+
 Id NewId() {
   std::uint64_t value = 0;
   while (value < 1024) {  // the small ones are reserved
@@ -98,10 +111,14 @@ std::int64_t NowNanos() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
-Key SpecialKey(Id directory, char mark, Id id) {
+std::string HexId(Id id) {
   char text[20];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(id));
-  return Key{directory, std::string(1, '\0') + mark + text};
+  return text;
+}
+
+Key SpecialKey(Id directory, char mark, Id id) {
+  return Key{directory, std::string(1, '\0') + mark + HexId(id)};
 }
 
 void PutKey(Writer& writer, const Key& key) {

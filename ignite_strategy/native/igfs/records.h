@@ -92,9 +92,13 @@ struct Record {
 // The blocks that `extents` occupy.
 std::vector<BlockRange> BlocksOf(const std::vector<Extent>& extents, std::uint32_t block_size);
 
+// The blocks of `before` that `after` does not use.
+std::vector<BlockRange> Unused(const Record& before, const Record& after);
+
 // A random id, never one of the fixed ones. 63 bits.
 Id NewId();
-std::int64_t NowNanos();  // wall clock
+std::string HexId(Id id);  // 16 digits
+std::int64_t NowNanos();   // wall clock
 
 inline Key HeaderKey(Id directory) { return Key{directory, ""}; }
 Key SpecialKey(Id directory, char mark, Id id);  // mark: 't', 'w' or 'x'

@@ -21,13 +21,6 @@ namespace igfs {
 // The status of Ignite's answer for a cache that does not exist.
 constexpr std::int32_t kCacheDoesNotExist = 1000;
 
-// How every request about a cache begins, outside transactions.
-inline Writer CachePrefix(std::int32_t cache) {
-  Writer writer;
-  writer.Put(cache).Put<std::uint8_t>(0);
-  return writer;
-}
-
 // Is this block there, with at least so many bytes? 0 = only whether it is there, which moves no bytes.
 struct BlockQuestion {
   Id content = 0;

@@ -64,6 +64,9 @@ class Tree {
   // Blocks that were written and will not be published.
   void Abandon(const Key& writing_key, const Record& writing, const Wait& wait) noexcept;
 
+  // Keeps blocks for those who may have them open, in the transaction that takes them out of use; nothing if
+  // there are none. Returns the record's key; `trash` gets the record.
+  static Key PutTrash(Transaction& transaction, Id parent, std::vector<BlockRange> blocks, Record* trash);
   // Goes on with the removal of a directory that has no name any more. `key`: its kDoomed record.
   void RemoveDoomed(const Key& key, Id directory, const Wait& wait);
   // Looks for what can be collected in the whole tree, and collects what is due: a bounded number of blocks.
@@ -84,7 +87,6 @@ class Tree {
   // The directory's header, read in `transaction`: it has to exist, and a removal in progress is called off.
   void NeedDirectory(Transaction& transaction, Id directory, const std::optional<Record>& header,
                      const std::string& what);
-  Key PutTrash(Transaction& transaction, Id parent, std::vector<BlockRange> blocks, Record* trash);
 
   // Removing a directory: mark it, look that it is empty, remove it if the mark is still there. Whoever
   // creates something in it meanwhile takes the mark away.

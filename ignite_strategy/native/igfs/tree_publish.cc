@@ -14,19 +14,6 @@ bool IsPrefix(const Path& prefix, const Path& path) {
   return prefix.size() <= path.size() && std::equal(prefix.begin(), prefix.end(), path.begin());
 }
 
-// The blocks of `before` that `after` does not use.
-std::vector<BlockRange> Unused(const Record& before, const Record& after) {
-  std::vector<BlockRange> unused;
-  const std::vector<BlockRange> kept = BlocksOf(after.extents, after.block_size);
-  for (BlockRange range : BlocksOf(before.extents, before.block_size)) {
-    const auto same = std::find_if(kept.begin(), kept.end(),
-                                   [&](const BlockRange& k) { return k.content == range.content; });
-    if (same != kept.end()) range.first = std::min(range.end, same->end);
-    if (range.first < range.end) unused.push_back(range);
-  }
-  return unused;
-}
-
 }  // namespace
 
 void Tree::Rename(const Path& from, const Path& to, const Wait& wait) {

@@ -14,7 +14,6 @@ constexpr int kRemoveAttempts = 20;
 
 }  // namespace
 
-// Returns the record's key; `trash` gets the record. Nothing is put if there are no blocks.
 Key Tree::PutTrash(Transaction& transaction, Id parent, std::vector<BlockRange> blocks, Record* trash) {
   *trash = Record{};
   trash->kind = Kind::kTrash;

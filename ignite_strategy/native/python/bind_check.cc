@@ -7,6 +7,7 @@
 #include "native/igfs/check.h"
 #include "native/igfs/tree.h"
 #include "native/python/bindings.h"
+#include "native/python/igfs_unlocked.h"
 
 namespace nb = nanobind;
 
@@ -27,13 +28,7 @@ nb::dict UsageDict(const igfs::Usage& usage) {
 }  // namespace
 
 nb::dict MeasureTree(igfs::Tree& tree) {
-  igfs::Usage usage;
-  {
-    const Wait wait = PythonWait();
-    const WithoutPython unlocked;
-    usage = igfs::Checker(tree, {}).Measure(wait);
-  }
-  return UsageDict(usage);
+  return UsageDict(Unlocked([&](const Wait& wait) { return igfs::Checker(tree, {}).Measure(wait); }));
 }
 
 nb::dict CheckTree(igfs::Tree& tree, bool repair, bool offline, const nb::object& progress) {
@@ -46,12 +41,8 @@ nb::dict CheckTree(igfs::Tree& tree, bool repair, bool offline, const nb::object
       progress(step, done, all);
     };
   }
-  igfs::CheckReport report;
-  {
-    const Wait wait = PythonWait();
-    const WithoutPython unlocked;
-    report = igfs::Checker(tree, std::move(options)).Run(wait);
-  }
+  const igfs::CheckReport report =
+      Unlocked([&](const Wait& wait) { return igfs::Checker(tree, std::move(options)).Run(wait); });
   nb::dict dict;
   dict["usage"] = UsageDict(report.usage);
   nb::list findings;

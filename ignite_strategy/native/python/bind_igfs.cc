@@ -17,23 +17,12 @@
 #include "native/igfs/target.h"
 #include "native/igfs/tree.h"
 #include "native/python/bindings.h"
+#include "native/python/igfs_unlocked.h"
 
 namespace nb = nanobind;
 
 namespace ignite_strategy {
 namespace {
-
-// Runs `body(wait)` without Python's lock.
-template <typename Body>
-auto Unlocked(Body body) -> decltype(body(std::declval<const Wait&>())) {
-  const Wait wait = PythonWait();
-  const WithoutPython unlocked;
-  try {
-    return body(wait);
-  } catch (const Error& error) {
-    throw igfs::Outward(error);
-  }
-}
 
 class PythonReader {
  public:

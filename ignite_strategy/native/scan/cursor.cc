@@ -14,12 +14,6 @@ constexpr std::int32_t kResourceDoesNotExist = 1011;
 
 }  // namespace
 
-Writer CachePrefix(const std::string& cache) {
-  Writer writer;
-  writer.Put<std::int32_t>(JavaHash(cache)).Put<std::uint8_t>(0);
-  return writer;
-}
-
 std::string Query::Describe() const {
   if (sql != nullptr)
     return "running SQL '" + sql->text.substr(0, 80) + (sql->text.size() > 80 ? "..." : "") + "'";

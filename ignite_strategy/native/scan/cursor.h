@@ -65,9 +65,6 @@ class Cursor {
   bool finished_ = false;
 };
 
-// The cache request prefix: id and flags.
-Writer CachePrefix(const std::string& cache);
-
 }  // namespace ignite_strategy
 
 #endif  // IGNITE_STRATEGY_NATIVE_SCAN_CURSOR_H_

@@ -227,9 +227,13 @@ void AddAway(const CacheTopology* before, const CacheTopology& now, Connection& 
 
 }  // namespace
 
+std::vector<Losses::Loss>::const_iterator Losses::Place(std::int32_t partition) const {
+  return std::lower_bound(losses_.begin(), losses_.end(), partition,
+                          [](const Loss& loss, std::int32_t than) { return loss.partition < than; });
+}
+
 void Losses::Add(std::int32_t partition, const Node& node) {
-  const auto before = [](const Loss& loss, std::int32_t than) { return loss.partition < than; };
-  const auto at = std::lower_bound(losses_.begin(), losses_.end(), partition, before);
+  const auto at = Place(partition);
   if (at == losses_.end() || at->partition != partition) losses_.insert(at, {partition, node});
 }
 
@@ -243,8 +247,7 @@ void Losses::Add(const Losses& others) {
 }
 
 const std::string* Losses::Find(std::int32_t partition) const {
-  const auto before = [](const Loss& loss, std::int32_t than) { return loss.partition < than; };
-  const auto at = std::lower_bound(losses_.begin(), losses_.end(), partition, before);
+  const auto at = Place(partition);
   return at == losses_.end() || at->partition != partition ? nullptr : at->node.get();
 }
 

@@ -35,6 +35,8 @@ class Losses {
   std::vector<Loss>::const_iterator end() const { return losses_.end(); }
 
  private:
+  std::vector<Loss>::const_iterator Place(std::int32_t partition) const;  // of it, or of the next one
+
   std::vector<Loss> losses_;  // sorted
 };
 

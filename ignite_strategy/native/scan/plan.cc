@@ -42,10 +42,7 @@ Shares Share(const ScanConfig& config, const CacheTopology& topology) {
 }
 
 bool ReadsAllOf(const CacheTopology& topology, std::int32_t node, const std::vector<std::int32_t>& share) {
-  if (node < 0 || share.size() <= kFewPartitions) return false;
-  std::vector<std::int32_t> sorted = share;
-  std::sort(sorted.begin(), sorted.end());
-  return sorted == topology.PartitionsOf(node);
+  return share.size() > kFewPartitions && topology.HasExactly(node, share);
 }
 
 bool ByPartition(const ScanConfig& config, double partition_bytes) {

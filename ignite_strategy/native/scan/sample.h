@@ -24,9 +24,9 @@ struct Sample {
 
 // Where to look at the first rows of each partition of a list.
 struct LooksAt {
-  std::optional<CacheNode>
-      node;            // there if it can be reached directly; nothing = at the address that is asked
-  bool local = false;  // what the node itself holds, and nothing else
+  // There if it can be reached directly; nothing = at the address that is asked.
+  std::optional<CacheNode> node;
+  bool local = false;                    // what the node itself holds, and nothing else
   std::vector<std::int32_t> partitions;  // -1 = all of the cache, or of the node
 };
 

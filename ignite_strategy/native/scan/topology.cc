@@ -269,6 +269,12 @@ std::vector<std::int32_t> CacheTopology::PartitionsOf(std::int32_t node) const {
   return partitions;
 }
 
+bool CacheTopology::HasExactly(std::int32_t node, std::vector<std::int32_t> partitions) const {
+  if (node < 0) return false;
+  std::sort(partitions.begin(), partitions.end());
+  return partitions == PartitionsOf(node);
+}
+
 CacheTopology TakeTopology(Connection& connection, const std::string& cache, const Wait& wait) {
   CacheTopology topology;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {

@@ -47,7 +47,9 @@ struct CacheTopology {
 
   std::int32_t Find(const std::string& node_id) const;  // index into nodes, -1 = not there
   const CacheNode* Primary(std::int32_t partition) const;
-  std::vector<std::int32_t> PartitionsOf(std::int32_t node) const;
+  std::vector<std::int32_t> PartitionsOf(std::int32_t node) const;  // sorted
+  // Whether the node, if there is one, is primary for these and no others.
+  bool HasExactly(std::int32_t node, std::vector<std::int32_t> partitions) const;
 };
 
 // Whether the cache has a partition of this number: a scan of it is possible then.

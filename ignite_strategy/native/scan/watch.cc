@@ -143,12 +143,7 @@ bool Watch::Moved(const Unit& unit) const {
 
 bool Watch::Exact(const Unit& unit) const {
   const std::shared_ptr<const CacheTopology> now = topology();
-  const std::int32_t node = now->Find(unit.node);
-  if (node < 0) return false;
-  Partitions has = now->PartitionsOf(node), wanted = unit.partitions;
-  std::sort(has.begin(), has.end());
-  std::sort(wanted.begin(), wanted.end());
-  return has == wanted;
+  return now->HasExactly(now->Find(unit.node), unit.partitions);
 }
 
 }  // namespace ignite_strategy

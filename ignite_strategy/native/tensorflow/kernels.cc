@@ -46,11 +46,11 @@ void Compute(void*, TF_OpKernelContext* context) {
   }
 }
 
-// What the graph computes replaces what the description says: a partition that interleave() chose, for
-// example.
 // A host that is given has this before it.
 constexpr char kGiven[] = "=";
 
+// What the graph computes replaces what the description says: a partition that interleave() chose, for
+// example.
 void ApplyInputs(TF_OpKernelContext* context, ScanConfig& config) {
   const std::string host = StringInput(context, 1);
   const std::vector<std::int32_t> port = Int32VectorInput(context, 2);

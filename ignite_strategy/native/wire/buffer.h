@@ -113,6 +113,14 @@ std::int32_t JavaHash(std::string_view utf8);
 // The hash of the lower-cased text, as Ignite's default name mapper uses for type names and field names.
 std::int32_t JavaLowerHash(std::string_view utf8);
 
+// How every request about a cache begins, outside transactions: id and flags.
+inline Writer CachePrefix(std::int32_t cache) {
+  Writer writer;
+  writer.Put(cache).Put<std::uint8_t>(0);
+  return writer;
+}
+inline Writer CachePrefix(std::string_view cache) { return CachePrefix(JavaHash(cache)); }
+
 }  // namespace ignite_strategy
 
 #endif  // IGNITE_STRATEGY_NATIVE_WIRE_BUFFER_H_

@@ -46,6 +46,14 @@ def prepared(request, name):
     return path
 
 
+def filled(request, mebibytes):
+    """A file to read, which is written once."""
+    path = prepared(request, f"read-{mebibytes}")
+    if not gfile.exists(path):
+        write_file(path, mebibytes * MIB, 4 * MIB)
+    return path
+
+
 def write(request):
     path = prepared(request, "written")
 
@@ -61,9 +69,7 @@ def write(request):
 
 
 def read(request):
-    path = prepared(request, f"read-{request['rows']}")
-    if not gfile.exists(path):
-        write_file(path, request["rows"] * MIB, 4 * MIB)
+    path = filled(request, request["rows"])
 
     def run():
         size = 0
@@ -76,9 +82,7 @@ def read(request):
 
 
 def copy(request):
-    source = prepared(request, f"read-{request['rows']}")
-    if not gfile.exists(source):
-        write_file(source, request["rows"] * MIB, 4 * MIB)
+    source = filled(request, request["rows"])
 
     def run():
         gfile.copy(source, source + "-copy", overwrite=True)
@@ -93,9 +97,7 @@ def copy(request):
 
 def pieces(request):
     """1 MiB from anywhere."""
-    path = prepared(request, f"read-{request['file']}")
-    if not gfile.exists(path):
-        write_file(path, request["file"] * MIB, 4 * MIB)
+    path = filled(request, request["file"])
 
     def run():
         size = 0
