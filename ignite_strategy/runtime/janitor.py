@@ -63,5 +63,8 @@ class Janitor:
         for name in names:
             if name.startswith(_PREFIX) and name.endswith(_SUFFIX) and not self._stop.is_set():
                 system = name[len(_PREFIX) : -len(_SUFFIX)]
-                FileSystem(self._node.host, self._node.port, system, backend="caches").tend()
+                try:
+                    FileSystem(self._node.host, self._node.port, system, backend="caches").tend()
+                except IgniteStrategyError as error:  # the others are not to wait for it
+                    _log.info("the file system %s is looked through later: %s", system, error)
         return max(1, len(nodes))

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ignite_strategy.cli.root import app
+from ignite_strategy.errors import DataLossError
 from ignite_strategy.filesystem import FileSystem, Report
 from ignite_strategy.runtime.janitor import Janitor
 from ignite_strategy.settings import parse_endpoint
@@ -49,10 +50,12 @@ def stored(one_node: str, name: str, files: FileSystem) -> Iterator[object]:
         yield client.get_cache(f"igfs-{name}-blocks")
 
 
-def put(raw: RawClient, name: str, parent: int, entry: str, kind: int, identity: int = 0) -> None:
+def put(
+    raw: RawClient, name: str, parent: int, entry: str, kind: int, identity: int = 0, version: int = 1
+) -> None:
     """A record of the tree as this package never writes it there."""
     key = binary.binary_object(KEY_TYPE, {"parent": binary.i64(parent), "name": binary.text(entry)})
-    record = struct.pack("<BBqq", 1, kind, identity, 0)
+    record = struct.pack("<BBqq", version, kind, identity, 0)
     raw.put(f"igfs-{name}-tree", key, struct.pack("<bi", 12, len(record)) + record)
 
 
@@ -213,6 +216,12 @@ def test_what_is_due_is_freed_by_agents(one_node: str, name: str, monkeypatch: p
     with process('files.remove("/gone", recursive=True)\nprint("removed")', one_node, name) as child:
         assert line(child) == "removed"
     assert blocks(one_node, name) == 1
+    with closing(RawClient(one_node)) as raw:
+        for i in range(4):  # what cannot be read is no reason to leave the others alone
+            FileSystem(*parse_endpoint(one_node), f"{name}{i}").makedirs("/a")
+            put(raw, f"{name}{i}", ROOT, "newer", HEADER, version=99)
+            with pytest.raises(DataLossError):
+                FileSystem(*parse_endpoint(one_node), f"{name}{i}").tend()
 
     with Janitor(parse_endpoint(one_node), every=0.2):
         eventually(lambda: blocks(one_node, name) == 0)

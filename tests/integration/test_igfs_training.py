@@ -51,13 +51,14 @@ def test_an_estimator_lives_on_igfs(root: str) -> None:
     again.train(input_fn, max_steps=60)  # goes on from the checkpoint
     metrics = again.evaluate(input_fn, steps=2)
     assert metrics["global_step"] == 60
-    steps = {
-        event.step
+    # TensorFlow reads the step beside the update that raises it: an event may have the step before or after.
+    tens = {
+        round(event.step / 10)
         for path in gfile.glob(f"{root}/events*")
         for event in tf.compat.v1.train.summary_iterator(path)
         if event.summary.value
     }
-    assert {1, 11, 21, 31, 41} <= steps
+    assert {0, 1, 2, 3, 4, 5} <= tens
     assert gfile.glob(f"{root}/eval/events*")
 
     exporter = tf.estimator.BestExporter(serving_input_receiver_fn=serving_fn, exports_to_keep=1)

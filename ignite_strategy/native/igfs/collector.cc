@@ -13,7 +13,8 @@ namespace {
 constexpr std::uint64_t kBlocksPerStep = 1024;
 constexpr int kItemsPerStep = 16;
 constexpr Millis kStepLimit{2000};
-constexpr Millis kRetry{30'000};
+// After a failure the next try waits, twice as long each time.
+constexpr Millis kFirstRetry{500}, kLongestRetry{30'000};
 // Beyond this, further records wait for another listing.
 constexpr std::size_t kMaxItems = 100'000;
 
@@ -36,31 +37,34 @@ void Collector::Notice(const Key& key, const Record& record) {
   }
 }
 
-std::optional<std::pair<Key, Record>> Collector::TakeDue() {
+std::optional<std::pair<Key, Collector::Item>> Collector::TakeDue() {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto now = Clock::now();
   const auto due =
       std::find_if(items_.begin(), items_.end(), [&](const auto& item) { return item.second.due <= now; });
   if (due == items_.end()) return std::nullopt;
-  std::pair<Key, Record> taken(due->first, std::move(due->second.record));
+  std::pair<Key, Item> taken(due->first, std::move(due->second));
   items_.erase(due);
   return taken;
 }
 
-void Collector::Again(const Key& key, const Record& record, Millis after) {
+void Collector::Again(const Key& key, const Item& item) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  items_[key] = Item{record, Clock::now() + after};
+  items_[key] = item;
 }
 
 void Collector::Step(const Wait& wait) noexcept {
   std::uint64_t budget = kBlocksPerStep;
   for (int items = 0; items < kItemsPerStep && budget > 0; ++items) {
-    const auto due = TakeDue();
+    auto due = TakeDue();
     if (!due) return;
+    Item& item = due->second;
     try {
-      Work(due->first, due->second, &budget, wait.Within(kStepLimit));
+      Work(due->first, item.record, &budget, wait.Within(kStepLimit));
     } catch (const std::exception&) {
-      Again(due->first, due->second, kRetry);
+      const Millis pause = std::min(kLongestRetry, kFirstRetry * (1 << std::min(item.failures++, 10)));
+      item.due = Clock::now() + pause;
+      Again(due->first, item);
       return;
     }
   }
@@ -80,7 +84,7 @@ void Collector::CollectTrash(const Key& key, Record record, std::uint64_t* budge
     *budget -= end - range.first;
     range.first = end;
     if (range.first == range.end) record.blocks.pop_back();
-    if (*budget == 0 && !record.blocks.empty()) return Again(key, record, Millis(0));
+    if (*budget == 0 && !record.blocks.empty()) return Again(key, {record, Clock::now()});
   }
   store_.Remove(key, wait);
 }

@@ -33,13 +33,14 @@ class Collector {
   struct Item {
     Record record;
     Clock::time_point due;
+    int failures = 0;
   };
 
-  std::optional<std::pair<Key, Record>> TakeDue();
+  std::optional<std::pair<Key, Item>> TakeDue();
   void Work(const Key& key, Record record, std::uint64_t* budget, const Wait& wait);
   void CollectTrash(const Key& key, Record record, std::uint64_t* budget, const Wait& wait);
   void BuryWriter(const Key& key, const Record& record, std::uint64_t* budget, const Wait& wait);
-  void Again(const Key& key, const Record& record, Millis after);
+  void Again(const Key& key, const Item& item);
 
   Store& store_;
   const RemoveDoomed remove_doomed_;

@@ -30,7 +30,9 @@ bool IsConflict(const Error& error) {
   return false;
 }
 
-void Pause(int attempt, const Wait& wait, const char* doing) {
+}  // namespace
+
+void PauseBeforeRetry(int attempt, const Wait& wait, const char* doing) {
   thread_local std::minstd_rand random(std::random_device{}());
   const int most = std::min(64, 1 << std::min(attempt, 6));
   const Clock::time_point until = Clock::now() + Millis(std::uniform_int_distribution<int>(1, most)(random));
@@ -39,8 +41,6 @@ void Pause(int attempt, const Wait& wait, const char* doing) {
     std::this_thread::sleep_for(std::min<Millis>(wait.NextSlice(doing), Millis(5)));
   }
 }
-
-}  // namespace
 
 Transaction::Transaction(const Store& store, Connection& connection, std::string doing, bool repeated,
                          const Wait& wait)
@@ -142,7 +142,7 @@ void Transact(Store& store, const std::string& doing, const Wait& wait,
       if (lost ? ++broken >= kBrokenAttempts : !IsConflict(error) || attempt >= kConflictAttempts) throw;
       repeated = repeated || lost || error.message().find("conflict") == std::string::npos;
     }
-    Pause(attempt, wait, doing.c_str());
+    PauseBeforeRetry(attempt, wait, doing.c_str());
   }
 }
 

@@ -52,6 +52,9 @@ class Transaction {
   std::vector<std::pair<Key, std::optional<Record>>> writes_;
 };
 
+// Waits a moment, longer after each attempt, before what lost against somebody else is tried again.
+void PauseBeforeRetry(int attempt, const Wait& wait, const char* doing);
+
 // Runs `body(Transaction&)` and commits what it wrote; again, with a growing pause, when somebody else
 // changed what it read or the connection broke. `body` may throw: nothing is written then.
 void Transact(Store& store, const std::string& doing, const Wait& wait,

@@ -97,7 +97,7 @@ class Tree {
   void RemoveContent(Id directory, const Wait& wait);
   void RemoveFiles(const std::vector<Key>& keys, const Wait& wait);
 
-  bool TryRename(const Path& from, const Path& to, const Wait& wait);
+  bool TryRename(const Path& from, const Path& to, std::optional<Record>* moved, const Wait& wait);
   void CheckNotBelow(Id moved, const Path& from, const Path& to, const Wait& wait);
 
   Store store_;

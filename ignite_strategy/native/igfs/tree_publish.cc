@@ -20,11 +20,13 @@ void Tree::Rename(const Path& from, const Path& to, const Wait& wait) {
   if (from.empty() || to.empty()) {
     throw Error(Code::kInvalidArgument, Describe({}) + ": the root can neither be renamed nor replaced");
   }
-  for (int attempt = 0; attempt < kRenameAttempts; ++attempt) {
-    if (TryRename(from, to, wait)) {
+  std::optional<Record> moved;
+  for (int attempt = 1; attempt <= kRenameAttempts; ++attempt) {
+    if (TryRename(from, to, &moved, wait)) {
       collector_.Step(wait);
       return;
     }
+    PauseBeforeRetry(attempt, wait, "renaming");
   }
   throw Error(Code::kAborted, Describe(from) + " could not be renamed to " + Describe(to) +
                                   ": other processes keep changing the same entries");
@@ -38,10 +40,12 @@ void Tree::CheckNotBelow(Id moved, const Path& from, const Path& to, const Wait&
   throw Error(Code::kInvalidArgument, Describe(from) + " cannot be moved into itself, to " + Describe(to));
 }
 
-// False if the entries changed between looking and acting.
-bool Tree::TryRename(const Path& from, const Path& to, const Wait& wait) {
+// False if the entries changed between looking and acting. `moved` is the source's record once a commit may
+// have arrived: the server may still be at it, and other calls see its entries one after the other.
+bool Tree::TryRename(const Path& from, const Path& to, std::optional<Record>* moved, const Wait& wait) {
   const std::string what = "renaming " + Describe(from) + " to " + Describe(to);
   const Place source = Resolve(from, wait);
+  if (!source.record && *moved && Resolve(to, wait).record == *moved) return true;
   if (!source.record) throw NotFound(from);
   if (from == to) return true;
   if (source.record->IsDirectory() && IsPrefix(from, to)) {
@@ -67,6 +71,7 @@ bool Tree::TryRename(const Path& from, const Path& to, const Wait& wait) {
   try {
     Transact(store_, what, wait, [&](Transaction& transaction) {
       trash = Record{};
+      if (transaction.repeated()) *moved = source.record;
       if (moves_directory && source.key.parent != target.key.parent) {
         const Key moves_key{kSystem, "moves"};
         Record moves = transaction.Get(moves_key).value_or(Record{});
