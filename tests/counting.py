@@ -6,7 +6,7 @@ import contextlib
 import socket
 import struct
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 
 from ignite_strategy.settings import parse_endpoint
@@ -19,6 +19,7 @@ class CountingProxy:
       host: Where it listens.
       port: Likewise.
       requests: Operation -> how many requests, without handshakes.
+      bodies: Operation -> how they began, from the first byte behind the request's number.
     """
 
     def __init__(self, address: str) -> None:
@@ -26,6 +27,7 @@ class CountingProxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.host, self.port = self._listener.getsockname()
         self.requests: Counter[int] = Counter()
+        self.bodies: dict[int, list[bytes]] = defaultdict(list)
         self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
         self._start(self._accept)
@@ -62,7 +64,9 @@ class CountingProxy:
             while len(head := stream.read(4)) == 4:
                 body = stream.read(struct.unpack("<i", head)[0])
                 if frames > 0:
-                    self.requests[struct.unpack_from("<h", body)[0]] += 1
+                    operation = struct.unpack_from("<h", body)[0]
+                    self.requests[operation] += 1
+                    self.bodies[operation].append(body[10:42])
                 frames += 1
                 node.sendall(head + body)
             node.shutdown(socket.SHUT_WR)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 
 import pytest
@@ -13,7 +14,7 @@ from tests.counting import CountingProxy
 from tests.integration.test_igfs_publishing import line, process
 
 pytestmark = pytest.mark.integration
-GET = 1000
+GET, GET_ALL = 1000, 1003
 DEEP = "/1/2/3/4/5/6/7/8/9"
 
 
@@ -43,8 +44,12 @@ def files(counted: CountingProxy, name: str, other: FileSystem) -> FileSystem:
 
 
 def gets(counted: CountingProxy) -> int:
-    count = counted.requests[GET]
+    """How many keys were asked for."""
+    count = counted.requests[GET] + sum(
+        struct.unpack_from("<i", body, 5)[0] for body in counted.bodies[GET_ALL]
+    )
     counted.requests.clear()
+    counted.bodies.clear()
     return count
 
 

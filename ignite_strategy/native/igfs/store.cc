@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "native/igfs/lookup.h"
+
 namespace ignite_strategy {
 namespace igfs {
 namespace {
@@ -70,29 +72,8 @@ void Store::PutBlocksPrefix(Writer& writer) const { writer.Put(blocks_id_).Put<s
 
 std::vector<std::optional<Record>> Store::Get(const std::vector<Key>& keys, const Wait& wait) {
   return Run(wait, [&](Connection& connection) {
-    const Wait limited = wait.Within(timeouts_.request);
-    std::map<std::int64_t, std::size_t> asked;
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      Writer request = CachePrefix(tree_id_);
-      PutKey(request, keys[i]);
-      asked[connection.Send(op::kGet, request, limited)] = i;
-    }
-    std::vector<std::optional<Record>> records(keys.size());
-    std::optional<Error> failure;
-    while (!asked.empty()) {  // reads every answer, so that the connection stays usable after an error
-      const Response response = connection.Receive(limited);
-      const auto answered = asked.find(response.request_id);
-      if (answered == asked.end()) throw Error(Code::kDataLoss, "an answer to a request that was not made");
-      if (response.status != 0) {
-        failure = connection.ServerError(response, "reading " + target_.ToString());
-      } else {
-        Reader payload = response.payload();
-        records[answered->second] = GetRecord(payload);
-      }
-      asked.erase(answered);
-    }
-    if (failure) throw *failure;
-    return records;
+    return GetRecords(connection, CachePrefix(tree_id_), keys, "reading " + target_.ToString(),
+                      wait.Within(timeouts_.request));
   });
 }
 

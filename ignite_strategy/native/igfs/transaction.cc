@@ -1,16 +1,17 @@
 #include "native/igfs/transaction.h"
 
 #include <algorithm>
-#include <map>
 #include <random>
 #include <thread>
+
+#include "native/igfs/lookup.h"
 
 namespace ignite_strategy {
 namespace igfs {
 namespace {
 
 namespace op {
-constexpr std::int16_t kGet = 1000, kPut = 1001, kRemove = 1016, kStart = 4000, kEnd = 4001;
+constexpr std::int16_t kPut = 1001, kRemove = 1016, kStart = 4000, kEnd = 4001;
 }  // namespace op
 
 constexpr std::uint8_t kOptimistic = 0, kSerializable = 2;
@@ -65,52 +66,28 @@ Transaction::~Transaction() {
   }
 }
 
-// Sends all requests, then reads all answers: one round trip. The answers are in the order of the requests.
-std::vector<Response> Transaction::Exchange(const std::vector<std::pair<std::int16_t, Writer>>& requests) {
-  std::map<std::int64_t, std::size_t> asked;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    asked[connection_.Send(requests[i].first, requests[i].second, wait_)] = i;
-  }
-  std::vector<Response> responses(requests.size());
-  for (std::size_t left = requests.size(); left > 0; --left) {
-    Response response = connection_.Receive(wait_);
-    const auto answered = asked.find(response.request_id);
-    if (answered == asked.end()) throw Error(Code::kDataLoss, "an answer to a request that was not made");
-    responses[answered->second] = std::move(response);
-  }
-  for (const Response& response : responses) {
-    if (response.status != 0) throw connection_.ServerError(response, doing_);
-  }
-  return responses;
-}
-
 std::vector<std::optional<Record>> Transaction::Get(const std::vector<Key>& keys) {
-  std::vector<std::pair<std::int16_t, Writer>> requests;
-  for (const Key& key : keys) {
-    Writer request;
-    store_.PutTreePrefix(request, id_);
-    PutKey(request, key);
-    requests.emplace_back(op::kGet, std::move(request));
-  }
-  std::vector<std::optional<Record>> records;
-  for (const Response& response : Exchange(requests)) {
-    Reader payload = response.payload();
-    records.push_back(GetRecord(payload));
-  }
-  return records;
+  Writer request;
+  store_.PutTreePrefix(request, id_);
+  return GetRecords(connection_, std::move(request), keys, doing_, wait_);
 }
 
+// Sends all writes, then reads all answers: one round trip.
 void Transaction::Commit() {
   if (writes_.empty()) return;
-  std::vector<std::pair<std::int16_t, Writer>> requests;
   for (const auto& [key, record] : writes_) {
     Writer request;
     store_.PutTreePrefix(request, id_);
     PutKey(request, key);
     if (record) PutRecord(request, *record);
-    requests.emplace_back(record ? op::kPut : op::kRemove, std::move(request));
+    connection_.Send(record ? op::kPut : op::kRemove, request, wait_);
   }
-  Exchange(requests);
+  std::optional<Error> failure;
+  while (connection_.outstanding() > 0) {  // all answers, so that the connection stays usable after an error
+    const Response response = connection_.Receive(wait_);
+    if (response.status != 0) failure = connection_.ServerError(response, doing_);
+  }
+  if (failure) throw *failure;
   End(true, wait_);
 }
 

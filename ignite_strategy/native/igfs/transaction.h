@@ -39,7 +39,6 @@ class Transaction {
   bool repeated() const { return repeated_; }
 
  private:
-  std::vector<Response> Exchange(const std::vector<std::pair<std::int16_t, Writer>>& requests);
   void End(bool commit, const Wait& wait);
 
   const Store& store_;

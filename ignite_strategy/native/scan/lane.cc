@@ -20,6 +20,7 @@ constexpr Millis kNoticeLimit{12000}, kReasonLimit{3000};
 constexpr Millis kBlameLimit{1000};
 // Of pages whose rows the user has chosen: the server holds a whole page in memory.
 constexpr double kMostPageBytes = 64 << 20;
+constexpr double kFewRows = 4;
 constexpr std::int32_t kFailed = 1, kInvalidNodeState = 10;
 
 bool Contains(const Error& error, const char* text) {
@@ -30,6 +31,8 @@ bool Contains(const Error& error, const char* text) {
 
 std::int32_t PageRows(double bytes_per_row) {
   const double rows = std::floor(kPageBytes / std::max(bytes_per_row, 1.0));
+  // Large rows come faster one by one: the next is on its way while one is handed on.
+  if (rows < kFewRows) return 1;
   return static_cast<std::int32_t>(std::clamp(rows, 1.0, static_cast<double>(kMaxPageRows)));
 }
 
