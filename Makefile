@@ -20,7 +20,7 @@ export IGNITE_STRATEGY_NEWEST_PYTHON := $(NEWEST)/bin/python
 # The build tools come from the environment, not from whatever this machine has.
 export PATH := $(VENV)/bin:$(PATH)
 
-.PHONY: help setup build newest demo test test-fast test-matrix bench fuzz fuzz-seeds check format wheel clean prerequisites
+.PHONY: help setup build newest demo test test-fast test-matrix bench fuzz fuzz-seeds soak-igfs check format wheel clean prerequisites
 .DELETE_ON_ERROR:
 
 help: ## This list
@@ -92,6 +92,9 @@ fuzz: build ## Damaged pages, objects and answers, with the sanitizers in the na
 	@test -d build/fuzz/seeds || $(MAKE) -s fuzz-seeds
 	@PYTHON=$(PY) .ci/fuzz build/fuzz/seeds $(or $(INPUTS),10000000) $(SEED)
 	@PYTHON=$(PY) .ci/sanitize tests/fuzz/test_wire_damage.py tests/fuzz/test_row_damage.py tests/wire
+
+soak-igfs: build ## Half an hour of killed writers, renamers, readers and nodes on igfs://: SECONDS=1800 KILLS=200 NODES=6
+	@$(PY) -m tests.soak.igfs $(if $(SECONDS),--seconds $(SECONDS)) $(if $(KILLS),--kills $(KILLS)) $(if $(NODES),--nodes $(NODES))
 
 check: $(VENV)/.built ## Formatting, lint and types
 	@$(PY) -m ruff check .

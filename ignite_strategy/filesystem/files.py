@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ from ignite_strategy.filesystem.space import NodeSpace, node_spaces
 
 __all__ = ["FileStatus", "FileSystem", "Finding", "Report", "Usage"]
 
-_READ_BUFFER = 1 << 20
+# Small reads; whole blocks are kept and asked for ahead by the native reader.
+_READ_BUFFER = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -159,10 +159,8 @@ class FileSystem:
 
     def read(self, path: str) -> bytes:
         """Returns the content of a file."""
-        out = io.BytesIO()
         with self.open(path) as source:
-            shutil.copyfileobj(source, out, _READ_BUFFER)
-        return out.getvalue()
+            return source.read()
 
     def write(self, path: str, data: bytes) -> None:
         """Replaces a file, or creates it; its directory must exist."""
@@ -280,12 +278,19 @@ class _RawReader(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        view = memoryview(buffer).cast("B")
         with self._lock:
-            data = self._native.read_at(self._at, len(view))
-            self._at += len(data)
-        view[: len(data)] = data
-        return len(data)
+            size = self._native.read_into(self._at, buffer)
+            self._at += size
+        return size
+
+    def readall(self) -> bytes:
+        with self._lock:
+            pieces = []
+            # More than once only if the file grows meanwhile.
+            while piece := self._native.read_at(self._at, max(_READ_BUFFER, self._native.size - self._at)):
+                pieces.append(piece)
+                self._at += len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 class _WriteFile(io.RawIOBase):
@@ -301,9 +306,7 @@ class _WriteFile(io.RawIOBase):
         return self._native.tell()
 
     def write(self, data: Any) -> int:
-        with memoryview(data) as view:
-            self._native.write(bytes(view))
-            return view.nbytes
+        return self._native.write(data)
 
     def flush(self) -> None:
         if not self.closed:

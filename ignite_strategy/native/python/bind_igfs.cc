@@ -24,18 +24,49 @@ namespace nb = nanobind;
 namespace ignite_strategy {
 namespace {
 
+// Contiguous memory of a Python object, which stays where it is meanwhile.
+class Buffer {
+ public:
+  Buffer(nb::handle object, int flags) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) throw nb::python_error();
+  }
+  ~Buffer() { PyBuffer_Release(&view_); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  char* data() const { return static_cast<char*>(view_.buf); }
+  std::size_t size() const { return static_cast<std::size_t>(view_.len); }
+
+ private:
+  Py_buffer view_{};
+};
+
 class PythonReader {
  public:
   explicit PythonReader(std::unique_ptr<igfs::ReadableFile> reader) : reader_(std::move(reader)) {}
 
+  // A read beyond the end costs no memory; a file that has grown meanwhile is read on by the next call.
   nb::bytes ReadAt(std::uint64_t offset, std::size_t size) {
-    // A read beyond the end costs no memory; a file that has grown meanwhile is read on by the next call.
     const std::uint64_t known = std::max(reader_->size(), offset);
-    std::string data(static_cast<std::size_t>(std::min<std::uint64_t>(size, known - offset + kLookAhead)),
-                     '\0');
-    data.resize(
-        Unlocked([&](const Wait& wait) { return reader_->Read(offset, data.size(), data.data(), wait); }));
-    return nb::bytes(data.data(), data.size());
+    const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(size, known - offset + kLookAhead));
+    // Nobody else knows the object yet: it is filled in place, without the lock.
+    PyObject* bytes = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(most));
+    if (bytes == nullptr) throw nb::python_error();
+    std::size_t got = 0;
+    try {
+      char* const out = PyBytes_AS_STRING(bytes);
+      got = Unlocked([&](const Wait& wait) { return reader_->Read(offset, most, out, wait); });
+    } catch (...) {
+      Py_DECREF(bytes);
+      throw;
+    }
+    if (got < most && _PyBytes_Resize(&bytes, static_cast<Py_ssize_t>(got)) != 0) throw nb::python_error();
+    return nb::steal<nb::bytes>(bytes);
+  }
+  std::size_t ReadInto(std::uint64_t offset, nb::handle memory) {
+    const Buffer buffer(memory, PyBUF_WRITABLE);
+    return Unlocked(
+        [&](const Wait& wait) { return reader_->Read(offset, buffer.size(), buffer.data(), wait); });
   }
   std::uint64_t size() const { return reader_->size(); }
 
@@ -48,8 +79,10 @@ class PythonWriter {
  public:
   explicit PythonWriter(std::unique_ptr<igfs::WritableFile> writer) : writer_(std::move(writer)) {}
 
-  void Write(const nb::bytes& data) {
-    Unlocked([&](const Wait& wait) { writer_->Append(data.c_str(), data.size(), wait); });
+  std::size_t Write(nb::handle memory) {
+    const Buffer buffer(memory, PyBUF_SIMPLE);
+    Unlocked([&](const Wait& wait) { writer_->Append(buffer.data(), buffer.size(), wait); });
+    return buffer.size();
   }
   void Flush() {
     Unlocked([&](const Wait& wait) { writer_->Flush(wait); });
@@ -178,9 +211,11 @@ void BindIgfs(nb::module_& module) {
   nb::class_<PythonReader>(module, "FileReader", "A file of igfs that is open for reading.")
       .def("read_at", &PythonReader::ReadAt, nb::arg("offset"), nb::arg("size"),
            "What there is of these bytes; less than `size` only at the end of the file.")
+      .def("read_into", &PythonReader::ReadInto, nb::arg("offset"), nb::arg("memory"),
+           "Fills the memory with what follows `offset`; returns how many bytes that were.")
       .def_prop_ro("size", &PythonReader::size);
   nb::class_<PythonWriter>(module, "FileWriter", "A file of igfs that is open for writing.")
-      .def("write", &PythonWriter::Write, nb::arg("data"))
+      .def("write", &PythonWriter::Write, nb::arg("memory"), "Returns how many bytes that were.")
       .def("flush", &PythonWriter::Flush, "Publishes everything written so far.")
       .def("close", &PythonWriter::Close, "Publishes the rest.")
       .def("abandon", &PythonWriter::Abandon, "Closes without publishing what was not published yet.")

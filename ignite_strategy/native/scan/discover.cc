@@ -21,7 +21,6 @@ constexpr std::int16_t kCacheGetNames = 1050, kCacheGetConfiguration = 1055, kCa
 constexpr std::int32_t kCacheDoesNotExist = 1000;
 // Partitions that the sample looks into, beside the start of the whole cache.
 constexpr std::int32_t kSampledPartitions = 8;
-constexpr std::int32_t kUsualPartitions = 1024;  // Ignite's default
 
 std::string Text(Reader& reader) { return reader.TypedString().value_or(std::string()); }
 
@@ -104,21 +103,6 @@ std::vector<TableColumn> Columns(Connection& connection, const std::string& cach
   return columns;
 }
 
-// For a server that does not tell: Ignite 2.7 names no partitions of a cache that was made since a node
-// joined.
-std::int32_t FindPartitionCount(Connection& connection, const std::string& cache, const Wait& wait) {
-  std::int32_t there = 0, beyond = kMaxPartition + 1;  // partition 0 is always there
-  for (const std::int32_t usual : {kUsualPartitions - 1, kUsualPartitions}) {
-    (HasPartition(connection, cache, usual, wait) ? there : beyond) = usual;
-    if (beyond <= kUsualPartitions - 1) break;
-  }
-  while (beyond - there > 1) {
-    const std::int32_t middle = there + (beyond - there) / 2;
-    (HasPartition(connection, cache, middle, wait) ? there : beyond) = middle;
-  }
-  return there + 1;
-}
-
 std::int32_t PartitionCount(Connection& connection, const std::string& cache, const Wait& wait) {
   const std::string doing = "asking for the partitions of cache '" + cache + "'";
   const Response response = connection.Call(kCacheNodePartitions, CachePrefix(cache), doing, wait);
@@ -132,7 +116,7 @@ std::int32_t PartitionCount(Connection& connection, const std::string& cache, co
     const std::size_t partitions = reader.Count(4);
     for (std::size_t i = 0; i < partitions; ++i) last = std::max(last, GetPartition(reader));
   }
-  return last < 0 ? FindPartitionCount(connection, cache, wait) : last + 1;
+  return last < 0 ? SearchPartitionCount(connection, cache, wait) : last + 1;
 }
 
 // The whole cache first, then partitions from all over the range: some, or everyone.

@@ -78,14 +78,17 @@ void Pages::Plan() {
 
 // The last partitions may be without a node at the moment: then the server decides.
 void Pages::CheckPartitions(Connection& connection, const CacheTopology& topology) const {
-  if (!topology.known || !config_.partitions || config_.partitions->empty()) return;
+  if (!config_.partitions || config_.partitions->empty()) return;
   const std::int32_t last = *std::max_element(config_.partitions->begin(), config_.partitions->end());
   if (static_cast<std::size_t>(last) < topology.primary.size() ||
       HasPartition(connection, config_.cache, last, NewWait()))
     return;
+  const std::size_t count =
+      topology.known ? topology.primary.size()
+                     : static_cast<std::size_t>(SearchPartitionCount(connection, config_.cache, NewWait()));
   throw Error(Code::kInvalidArgument, "cache '" + config_.cache + "' has no partition " +
                                           std::to_string(last) + ": its partitions are 0 to " +
-                                          std::to_string(topology.primary.size() - 1));
+                                          std::to_string(count - 1));
 }
 
 double Pages::PartitionBytes(Connection& connection, const CacheTopology& topology) const {

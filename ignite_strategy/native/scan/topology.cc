@@ -12,6 +12,7 @@
 namespace ignite_strategy {
 namespace {
 
+constexpr std::int32_t kUsualPartitions = 1024;  // Ignite's default
 constexpr std::int16_t kCacheGetConfiguration = 1055, kCacheNodePartitions = 1100, kCachePartitions = 1101,
                        kNodesEndpoints = 5102, kQueryScan = 2000, kResourceClose = 0;
 constexpr std::int32_t kInvalidOperation = 2, kCacheDoesNotExist = 1000;
@@ -323,6 +324,19 @@ bool HasPartition(Connection& connection, const std::string& cache, std::int32_t
   const std::uint8_t more = response.frame.empty() ? 0 : response.frame.back();
   if (more != 0) connection.Call(kResourceClose, Writer().Put(cursor), "closing a cursor", wait);
   return true;
+}
+
+std::int32_t SearchPartitionCount(Connection& connection, const std::string& cache, const Wait& wait) {
+  std::int32_t there = 0, beyond = kMaxPartition + 1;  // partition 0 is always there
+  for (const std::int32_t usual : {kUsualPartitions - 1, kUsualPartitions}) {
+    (HasPartition(connection, cache, usual, wait) ? there : beyond) = usual;
+    if (beyond <= kUsualPartitions - 1) break;
+  }
+  while (beyond - there > 1) {
+    const std::int32_t middle = there + (beyond - there) / 2;
+    (HasPartition(connection, cache, middle, wait) ? there : beyond) = middle;
+  }
+  return there + 1;
 }
 
 }  // namespace ignite_strategy

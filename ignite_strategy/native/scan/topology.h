@@ -55,6 +55,10 @@ struct CacheTopology {
 // Whether the cache has a partition of this number: a scan of it is possible then.
 bool HasPartition(Connection& connection, const std::string& cache, std::int32_t partition, const Wait& wait);
 
+// How many partitions the cache has, by looking for them; for a server that does not tell: Ignite 2.7 names
+// none of a cache that was made since a node joined.
+std::int32_t SearchPartitionCount(Connection& connection, const std::string& cache, const Wait& wait);
+
 // Asks `connection` (three requests at once). A server that does not know the operations gives known = false.
 // Throws Error(kNotFound) naming the cache if it does not exist.
 CacheTopology TakeTopology(Connection& connection, const std::string& cache, const Wait& wait);

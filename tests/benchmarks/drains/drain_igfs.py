@@ -81,6 +81,27 @@ def read(request):
     return run
 
 
+def python_file(path, request):
+    from ignite_strategy.filesystem import FileSystem
+
+    files = FileSystem(request["host"], request["port"], "bench")
+    return files.open("/" + path.split("/", 3)[3])
+
+
+def read_into(request):
+    """The same without TensorFlow's copies, into memory that is there."""
+    path, chunk = filled(request, request["rows"]), memoryview(bytearray(request["chunk"]))
+
+    def run():
+        size = 0
+        with python_file(path, request) as source:
+            while got := source.readinto(chunk):
+                size += got
+        return size // MIB, size
+
+    return run
+
+
 def copy(request):
     source = filled(request, request["rows"])
 
@@ -105,6 +126,20 @@ def pieces(request):
             for _ in range(request["rows"]):
                 source.seek(random.randrange((request["file"] - 1) * MIB) | 1)
                 size += len(source.read(MIB))
+        return request["rows"], size
+
+    return run
+
+
+def pieces_into(request):
+    path, piece = filled(request, request["file"]), memoryview(bytearray(MIB))
+
+    def run():
+        size = 0
+        with python_file(path, request) as source:
+            for _ in range(request["rows"]):
+                source.seek(random.randrange((request["file"] - 1) * MIB) | 1)
+                size += source.readinto(piece)
         return request["rows"], size
 
     return run
@@ -180,8 +215,10 @@ def checkpoint(request):
 DRAINS = {
     "write": write,
     "read": read,
+    "read into": read_into,
     "copy": copy,
     "pieces": pieces,
+    "pieces into": pieces_into,
     "stat": stat,
     "create": create,
     "rename": rename,

@@ -1,0 +1,1 @@
+"""Long runs under load and faults; see the Makefile's soak targets."""
