@@ -251,6 +251,10 @@ def security_of(
         if value is not None and (not isinstance(value, (str, os.PathLike)) or not os.fspath(value)):
             raise InvalidArgumentError(f"{name}={value!r}: give the path of a PEM file")
     paths = {name: None if value is None else os.fspath(value) for name, value in files.items()}
+    secrets = {"username": username, "password": password, "cert_password": cert_password}
+    for name, text in {**paths, **secrets}.items():
+        if isinstance(text, str) and any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise InvalidArgumentError(f"{name}= has half of a character (a lone surrogate), and is no text")
     if (username is None) != (password is None):
         given, missing = ("username", "password") if password is None else ("password", "username")
         raise InvalidArgumentError(f"{given}= needs {missing}=")

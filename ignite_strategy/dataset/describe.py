@@ -216,6 +216,8 @@ def _walk(
         problem = f"holds values of several types: {' and '.join(sorted(table[code].name for code in codes))}"
     elif description.get("opaque"):
         problem = "holds a Java-serialized object, which cannot be a column"
+    elif description.get("deep"):
+        problem = "holds objects within objects, further than the 32 levels that are looked at"
     elif description.get("cyclic"):
         problem = "refers to an object that it is part of"
     else:

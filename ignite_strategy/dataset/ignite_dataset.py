@@ -16,7 +16,7 @@ from ignite_strategy.dataset.losses import owners
 from ignite_strategy.dataset.pages import Layout
 from ignite_strategy.dataset.schema import declared_type, discover, select
 from ignite_strategy.dataset.source import Source, schema_endpoints
-from ignite_strategy.dataset.sql import columns_of_statement, names_of_statement, statement
+from ignite_strategy.dataset.sql import check_declared, columns_of_statement, names_of_statement, statement
 from ignite_strategy.errors import InvalidArgumentError
 from ignite_strategy.settings import Timeouts, security_of
 
@@ -298,6 +298,7 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
                 raise InvalidArgumentError(f"element_spec={element_spec!r}: give a dict of tf.TensorSpec")
             columns = elements.columns_of_spec({"val": element_spec}, None, "SQL", dataset._reading)
             names, per_row = names_of_statement(source, wanted)
+            check_declared(columns, names)
         else:
             names, columns, per_row = columns_of_statement(source, wanted, dataset._reading)
         dataset._source = replace(source, sql=replace(wanted, columns=names))

@@ -153,6 +153,27 @@ def names_of_statement(source: Source, wanted: Statement) -> tuple[tuple[str, ..
     return _checked_names(found), size / rows if rows else 0.0
 
 
+def check_declared(columns: Sequence[Column], names: Sequence[str]) -> None:
+    """Refuses columns that the statement has not, which would come as NULL.
+
+    Raises:
+      InvalidArgumentError: There is one; the message names it.
+    """
+    for column in columns:
+        wanted = column.path[1] if len(column.path) > 1 else column.name
+        if wanted in names:
+            continue
+        same = [name for name in names if name.lower() == wanted.lower()]
+        raise InvalidArgumentError(
+            f"element_spec= has a column {wanted!r}, and the statement has none of that name"
+            + (
+                f", but {same[0]!r}: SQL writes names that are not quoted in capitals"
+                if same
+                else f", only {', '.join(map(repr, names))}"
+            )
+        )
+
+
 def _checked_names(found: Sequence[tuple[str, set[int], int]]) -> tuple[str, ...]:
     names = tuple(name for name, _, _ in found)
     if len(set(names)) < len(names):

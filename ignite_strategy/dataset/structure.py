@@ -8,7 +8,7 @@ from ignite_strategy import _core
 from ignite_strategy.dataset.kinds import OBJECT, Kind
 from ignite_strategy.errors import InvalidArgumentError
 
-__all__ = ["MAX_DEPTH", "check_fields", "check_structure"]
+__all__ = ["MAX_DEPTH", "check_columns", "check_fields", "check_structure"]
 
 # Of native/python/bind_bulk.cc.
 MAX_DEPTH = 32
@@ -39,10 +39,34 @@ def check_fields(names: Sequence[str], where: str) -> None:
     """
     seen: dict[int, str] = {}
     for name in names:
+        if not name:
+            raise InvalidArgumentError(
+                f"{where}: a field's name is empty; Ignite takes none for such a field"
+            )
         other = seen.setdefault(_core.java_lower_hash(name), name)
         if other != name:
             why = "differ only in case" if other.lower() == name.lower() else "have the same hash"
             raise InvalidArgumentError(
                 f"{where}: the fields {other!r} and {name!r} {why}, and Ignite tells fields apart by a hash of their "
                 "names in lower case: one value would replace the other; give one of them another name"
+            )
+
+
+def check_columns(names: Sequence[str]) -> None:
+    """Refuses fields that SQL cannot show as columns.
+
+    Raises:
+      InvalidArgumentError: There is one; the message names it.
+    """
+    for name in names:
+        why = None
+        if "." in name:
+            why = "a dot separates an object from its fields, and SQL would show NULL"
+        elif "\0" in name:
+            why = "it has a character that SQL cuts names at, and SQL would show NULL"
+        elif name.upper() in ("_KEY", "_VAL"):
+            why = "SQL calls the whole key and the whole value so"
+        if why:
+            raise InvalidArgumentError(
+                f"a column of an SQL table cannot be called {name!r}: {why}; give it another name"
             )

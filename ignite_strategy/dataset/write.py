@@ -16,7 +16,7 @@ from ignite_strategy.dataset.arguments import MAX_PARTITIONS, checked_count, che
 from ignite_strategy.dataset.encode import NativeColumn, Refused, native
 from ignite_strategy.dataset.kinds import Kind, infer, parse_kind
 from ignite_strategy.dataset.source import endpoints_of
-from ignite_strategy.dataset.structure import MAX_DEPTH, check_structure
+from ignite_strategy.dataset.structure import MAX_DEPTH, check_columns, check_structure
 from ignite_strategy.dataset.tables import Table, stream
 from ignite_strategy.errors import (
     IgniteStrategyError,
@@ -163,6 +163,11 @@ def write(
         raise InvalidArgumentError(f"a column is nested far deeper than {MAX_DEPTH} levels") from None
     created = facts is None
     if created:
+        if sql:
+            key_name = _key_name(key)
+            objects = [kind for kind in (layout.key, layout.val) if kind.code == kinds.OBJECT]
+            fields = [name for kind in objects for name, _ in kind.parts]
+            check_columns(fields + ([key_name] if key_name else []))
         _rehearse(layout, first)
     place.register([layout.key, layout.val])
     if created:

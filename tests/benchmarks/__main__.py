@@ -144,7 +144,9 @@ def _original(nodes: int, options: argparse.Namespace) -> Iterator[Mapping[str, 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--only", default="", help="works to measure, with commas; `list` lists them")
-    parser.add_argument("--pairs", type=int, default=5, help="rounds in which every contestant runs once")
+    parser.add_argument(
+        "--pairs", type=_positive, default=5, help="rounds in which every contestant runs once"
+    )
     parser.add_argument("--rows", type=int, default=300_000, help="small rows")
     parser.add_argument("--blobs", type=int, default=1_000, help="rows of 1 MB")
     parser.add_argument(
@@ -160,6 +162,12 @@ def _options() -> argparse.Namespace:
         help="the Python that has tensorflow-io 0.23.1; nothing = leave it out",
     )
     return parser.parse_args()
+
+
+def _positive(text: str) -> int:
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError("give a number from 1 on")
+    return int(text)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

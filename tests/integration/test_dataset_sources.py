@@ -117,6 +117,49 @@ class TestSql:
                 rows(unnamed)
         assert sorted(chain(*shares)) == list(range(ROWS))
 
+    @pytest.mark.since("2.9")
+    @pytest.mark.parametrize(
+        ("text", "why"),
+        [
+            ("SELECT X FROM SYSTEM_RANGE(1, 9)", "no partitioned table"),
+            (
+                "SELECT ID FROM SOURCES UNION ALL SELECT CAST(X AS INT) FROM SYSTEM_RANGE(1, 9)",
+                "several queries",
+            ),
+            ("SELECT ID FROM SOURCES LIMIT 3", "LIMIT"),
+            ("SELECT ID FROM SOURCES OFFSET 3", "OFFSET"),
+            ("SELECT DISTINCT ID FROM SOURCES", "DISTINCT"),
+            ("SELECT COUNT(*) AS N FROM SOURCES", "SUM"),
+            ("SELECT ID FROM (SELECT ID FROM SOURCES LIMIT 3)", "LIMIT"),
+        ],
+    )
+    def test_what_tasks_cannot_share(self, table, where, monkeypatch, text, why):
+        """Each task would get rows that are not its own, or too few; whole in every task it runs."""
+        whole = rows(IgniteDataset.from_sql(text, **where))
+        shared = IgniteDataset.from_sql(text, cache_name=table, **where)
+        every = IgniteDataset.from_sql(text, cache_name=table, every_task=True, **where)
+        monkeypatch.setenv("IGNITE_STRATEGY_PARTITIONS", json.dumps({table: [1]}))
+        with pytest.raises(tf.errors.InvalidArgumentError, match=f"cannot be shared.*{why}.*every_task=True"):
+            rows(shared)
+        assert len(rows(every)) == len(whole)
+
+    @pytest.mark.since("2.9")
+    def test_words_that_only_look_like_it(self, table, where, monkeypatch):
+        text = """SELECT ID AS "LIMIT", 'COUNT(' AS "OFFSET" FROM SOURCES /* DISTINCT */ ORDER BY ID"""
+        dataset = IgniteDataset.from_sql(text, cache_name=table, **where)
+        found = []
+        for part in range(PARTITIONS):
+            monkeypatch.setenv("IGNITE_STRATEGY_PARTITIONS", json.dumps({table: [part]}))
+            found += [row["LIMIT"] for row in rows(dataset)]
+        assert sorted(found) == list(range(ROWS))
+
+    @pytest.mark.parametrize(("name", "told"), [("id", "but 'ID'"), ("NO", "only 'ID'")])
+    def test_a_declared_column_that_the_statement_has_not(self, table, where, name, told):
+        """It came as zeros."""
+        spec = {name: tf.TensorSpec([], tf.int64)}
+        with pytest.raises(InvalidArgumentError, match=f"{name!r}.*{told}"):
+            IgniteDataset.from_sql("SELECT ID FROM SOURCES", element_spec=spec, **where)
+
     @pytest.mark.parametrize(
         ("text", "args", "error", "message"),
         [

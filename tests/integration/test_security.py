@@ -376,6 +376,13 @@ class TestUsersAndClientCertificates:
             assert STORE_PASSWORD not in text
             assert SECRET not in text
 
+    def test_no_password_is_an_attribute_of_a_node(self, guarded):
+        """Every client may read those; Ignite makes them of the environment."""
+        with closing(connect(guarded.addresses, security=guarded.security)) as admin:
+            found = sql(admin, "SELECT NAME, VALUE FROM SYS.NODE_ATTRIBUTES").rows
+        assert len(found) > 10
+        assert [name for name, value in found if STORE_PASSWORD in str(value) or "IGS" in name] == []
+
     def test_a_resolver_and_its_tasks(self, guarded, authority, client):
         """The tasks take TLS, user and password from their agent: none of it is in the graph."""
         tf = pytest.importorskip("tensorflow")

@@ -293,6 +293,17 @@ class TestContainers:
         with pytest.raises(UnsupportedError, match=r"val\.nested .*collection.*columns=.*'val\.tags'"):
             IgniteDataset(orders, **where)
 
+    def test_objects_in_objects_without_end(self, client, raw, where):
+        deep = binary.i32(1)
+        for _ in range(40):
+            deep = binary.binary_object("Deep", {"x": deep})
+        create_cache(client, "DEEP", partitions=1)
+        raw.put_object("DEEP", binary.i32(1), "Deep", {"x": deep})
+        with pytest.raises(UnsupportedError, match=r"val(\.x)+ .*32 levels.*columns="):
+            IgniteDataset("DEEP", **where)
+        (only,) = IgniteDataset("DEEP", **where, columns=["key"]).as_numpy_iterator()
+        assert only["key"] == 1
+
     def test_dicts_of_vectors(self, orders, where):
         """apache/ignite-python-thin-client #37 (IGNITE-14705), apache/ignite #6210, #7320: half decoded (BR-08)."""
         dataset = IgniteDataset(orders, **where, columns=self.COLUMNS, nulls={"val": "default"})

@@ -6,6 +6,7 @@ import datetime
 import decimal
 import enum
 import os
+import re
 import subprocess
 import sys
 import uuid
@@ -521,6 +522,13 @@ def test_what_does_not_fit_leaves_nothing_behind(cluster: LocalCluster, client: 
         )
     with pytest.raises(InvalidArgumentError, match="'a' and 'A' differ only in case"):
         igs.write(name, {"id": [1], "a": [1], "A": [2]}, create=True, **where)
+    for column in ("a.b", "a\0b", "_KEY", "_val"):
+        with pytest.raises(
+            InvalidArgumentError, match=f"an SQL table cannot be called {re.escape(repr(column))}"
+        ):
+            igs.write(name, {"id": [1], column: [1]}, create=True, sql=True, **where)
+    with pytest.raises(InvalidArgumentError, match="a field's name is empty"):
+        igs.write(name, {"id": [1], "": [1]}, create=True, **where)
     with pytest.raises(InvalidArgumentError, match="row 1: it is not UTF-8"):
         igs.write(name, {"id": [1, 2], "t": ["a", b"\xff"]}, create=True, **where)
     with pytest.raises(

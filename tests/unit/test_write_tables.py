@@ -61,6 +61,8 @@ def test_frames() -> None:
     table = one(pandas.DataFrame({"id": [1, 2], "t": moments, "c": pandas.Categorical(["x", "y"])}), "id")
     assert table.val["t"][0] == np.datetime64("2019-12-31T23:00")
     assert np.isnat(table.val["t"][1])
+    index = pandas.date_range("2020-01-01", periods=2, tz="Europe/Berlin")
+    assert one({"id": [1, 2], "t": index}, "id").val["t"][0] == np.datetime64("2019-12-31T23:00")
     assert infer(table.val["c"], "c") == Kind(9)
 
 

@@ -33,7 +33,6 @@ void Describer::AddRow(Reader& reader) {
 }
 
 void Describer::Add(Reader& reader, Description& description, int depth) {
-  if (depth > kMaxDepth) throw Error(Code::kDataLoss, "objects are nested more than 32 deep");
   if (reader.left() == 0) throw Error(Code::kDataLoss, "a row is cut off");
   const std::uint8_t type_code = *reader.at();
   if (type_code == code::kNull) {
@@ -43,6 +42,10 @@ void Describer::Add(Reader& reader, Description& description, int depth) {
   if (type_code == code::kHandle) return AddReferred(reader, description, depth);
   ++description.values;
   description.type_codes.insert(Family(type_code));
+  if (depth > kMaxDepth) {
+    description.deep = true;
+    return SkipValue(reader);
+  }
   switch (type_code) {
     case code::kObject:
       return AddObject(ObjectView::Read(reader), description, depth);

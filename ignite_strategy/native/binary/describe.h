@@ -26,6 +26,7 @@ struct Description {
   std::map<std::string, Description> parts;
   bool unnamed_fields = false;  // fields whose names nobody knows
   bool opaque = false;          // a Java-serialized object of another class than java.sql.Date
+  bool deep = false;            // nested further than is looked at
   bool cyclic = false;          // an object that contains itself
 };
 

@@ -306,6 +306,7 @@ nb::dict ToPython(const Description& description) {
   result["parts"] = parts;
   result["unnamed_fields"] = description.unnamed_fields;
   result["opaque"] = description.opaque;
+  result["deep"] = description.deep;
   result["cyclic"] = description.cyclic;
   return result;
 }

@@ -206,6 +206,7 @@ ScanConfig ApplyEnvironment(ScanConfig config, const DatasetEnvironment& environ
 
   const std::optional<Partitions> assigned = Assigned(config, environment);
   if (!assigned) return config;
+  config.shared = true;
   if (!config.intersect || !config.partitions) {
     config.partitions = assigned;
     return config;

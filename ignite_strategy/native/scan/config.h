@@ -33,6 +33,9 @@ struct ScanConfig {
   // `partitions` chooses among those that the environment assigns (partitions=) rather than being replaced
   // (part=).
   bool intersect = false;
+  // This process reads some partitions and others read the rest. Known where the scan runs; in no
+  // description.
+  bool shared = false;
   std::int32_t page_size = 0;   // rows; 0 = follows the bytes per row
   double bytes_per_row = 0;     // sampled; 0 = not known
   std::int64_t batch_size = 0;  // rows of one batch; 0 = a batch is a page or part of one

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "native/scan/statement.h"
+
 namespace ignite_strategy {
 namespace {
 
@@ -137,6 +139,7 @@ std::shared_ptr<PartitionReport> Lane::NewReport(const Unit& unit) const {
 
 void Lane::OpenCursor(const Unit& unit) {
   Query query = MakeQuery(unit);
+  if (query.sql != nullptr && config_.shared) CheckDivisible(*lease_, config_.cache, *query.sql, wait_);
   query.page_rows = ChoosePageRows(query);
   const auto& node_id = lease_->node_id();
   report_->SetSource(node_id ? node_id->ToString() : "", lease_->endpoint().ToString());

@@ -79,6 +79,8 @@ void Pages::Plan() {
 // The last partitions may be without a node at the moment: then the server decides.
 void Pages::CheckPartitions(Connection& connection, const CacheTopology& topology) const {
   if (!config_.partitions || config_.partitions->empty()) return;
+  // Servers before 1.4 do not always tell what partitions there are: they are asked for the last one.
+  if (!topology.known && connection.version().AtLeast(1, 4)) return;
   const std::int32_t last = *std::max_element(config_.partitions->begin(), config_.partitions->end());
   if (static_cast<std::size_t>(last) < topology.primary.size() ||
       HasPartition(connection, config_.cache, last, NewWait()))
