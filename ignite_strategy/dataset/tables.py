@@ -71,6 +71,8 @@ def stream(data: Any, key: Any, batched: bool) -> tuple[Iterator[Table], int | N
     if _is_dataset(data):
         rows = None if batched else int(data.cardinality())
         tables = (_table(element, key) for element in _elements(data, batched))
+        if not batched:
+            tables = map(_with_plain_keys, tables)
         return tables, rows if rows is not None and rows >= 0 else None
     if batched:
         raise InvalidArgumentError("batched= is about the elements of a tf.data.Dataset")
@@ -273,6 +275,15 @@ def _series(series: Any) -> Any:
         masked: Any = np.ma.array
         return masked(series.to_numpy(dtype=numpy, na_value=numpy.type(0)), mask=mask)
     return [None if is_missing(value) else value for value in series.astype(object).tolist()]
+
+
+def _with_plain_keys(table: Table) -> Table:
+    if isinstance(table.key, Ragged) or (isinstance(table.key, np.ndarray) and table.key.ndim > 1):
+        raise InvalidArgumentError(
+            "the key of a row is an array: an element of the dataset is taken for one row; if it is a batch of rows, "
+            "give batched=True"
+        )
+    return table
 
 
 def _elements(dataset: Any, batched: bool) -> Iterator[Any]:

@@ -28,6 +28,7 @@ from ignite_strategy.filesystem.fsspec_igfs import IgniteFileSystem
 from ignite_strategy.local import LocalCluster
 from ignite_strategy.settings import Credentials, Security, Tls, parse_endpoint
 from tests.igfs_raw import RawIgfs
+from tests.integration.test_igfs_publishing import eventually
 from tests.relay import Relay
 
 pytestmark = pytest.mark.integration
@@ -165,8 +166,12 @@ def test_a_killed_writer_leaves_what_was_there(
     assert len(raw.names(folder)) == 2  # its writer may be just slow
     monkeypatch.setenv("IGFS_WRITER_LEASE_SECONDS", "1")
     time.sleep(1.2)
-    FileSystem(*parse_endpoint(address), backend="endpoint").list(folder)
-    assert raw.names(folder) == ["f"]
+
+    def collected() -> bool:
+        FileSystem(*parse_endpoint(address), backend="endpoint").list(folder)
+        return raw.names(folder) == ["f"]
+
+    eventually(collected)
 
 
 @pytest.mark.parametrize("after", [0.02, 0.1, 0.3])
@@ -225,9 +230,13 @@ def test_a_directory_with_an_unfinished_file_goes_once_its_writer_is_gone(
     with files.open(f"{folder}/g", "wb") as out:
         out.write(b"x" * 5_000_000)
         assert len(raw.names(folder)) == 2
-        with pytest.raises(PreconditionError, match="not empty: a file in it is being written"):
-            files.remove(folder)
-        assert len(raw.names(folder)) == 1  # of the one that is alive
+
+        def only_the_living() -> bool:
+            with pytest.raises(PreconditionError, match="not empty: a file in it is being written"):
+                files.remove(folder)
+            return len(raw.names(folder)) == 1
+
+        eventually(only_the_living)  # once the server has noticed that the other one is gone
     assert names(files, folder) == ["g"]
     files.remove(f"{folder}/g")
     files.remove(folder)
