@@ -70,7 +70,7 @@ def stream(data: Any, key: Any, batched: bool) -> tuple[Iterator[Table], int | N
     """
     if _is_dataset(data):
         rows = None if batched else int(data.cardinality())
-        tables = (_table(element, key) for element in _elements(data, batched))
+        tables: Iterator[Table] = (_table(element, key) for element in _elements(data, batched))
         if not batched:
             tables = map(_with_plain_keys, tables)
         return tables, rows if rows is not None and rows >= 0 else None
