@@ -160,7 +160,7 @@ def check_declared(columns: Sequence[Column], names: Sequence[str]) -> None:
       InvalidArgumentError: There is one; the message names it.
     """
     for column in columns:
-        wanted = column.path[1] if len(column.path) > 1 else column.name
+        wanted = column.path[1]
         if wanted in names:
             continue
         same = [name for name in names if name.lower() == wanted.lower()]

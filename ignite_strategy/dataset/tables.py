@@ -267,8 +267,7 @@ def _series(series: Any) -> Any:
     if isinstance(dtype, np.dtype) and dtype.kind != "O":
         return series.to_numpy()
     if getattr(dtype, "tz", None) is not None:
-        times = getattr(series, "dt", series)  # an index has no accessor
-        return getattr(times.tz_convert("UTC"), "dt", times.tz_convert("UTC")).tz_localize(None).to_numpy()
+        return series.to_numpy(dtype=f"datetime64[{dtype.unit}]")  # of UTC
     kind, numpy = getattr(dtype, "kind", "O"), getattr(dtype, "numpy_dtype", None)
     if kind in "iufb" and isinstance(numpy, np.dtype) and numpy.kind in "iufb":
         mask = series.isna().to_numpy()

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -165,7 +166,7 @@ def _check(soak: Soak) -> None:
     soak.counts["blocks freed by fsck"] = report.collected_blocks
     again = files.check(offline=True)
     soak.wrong += [f"fsck, the second time: {finding}" for finding in again.findings]
-    blocks = sum(-(-size // 524_288) for size in _sizes(files, "/"))
+    blocks = sum(-(-size // 524_288) for _, size in _files(files, "/"))
     # A file that was extended has partial blocks within it.
     if again.usage.stored_blocks < blocks:
         soak.wrong.append(f"{again.usage.stored_blocks} blocks for files of {blocks}")
@@ -179,7 +180,7 @@ def _excused(what: str) -> bool:
 
 def _published(soak: Soak, files: FileSystem) -> None:
     found = {}
-    for path in _paths(files, "/"):
+    for path, _ in _files(files, "/"):
         try:
             content = parse(files.read(path), path)
         except (BrokenError, IgniteStrategyError) as error:
@@ -206,16 +207,14 @@ def _published(soak: Soak, files: FileSystem) -> None:
                 )
 
 
-def _paths(files: FileSystem, folder: str) -> list[str]:
-    paths = []
+def _files(files: FileSystem, folder: str) -> Iterator[tuple[str, int]]:
+    """Every file below, with its size."""
     for entry in files.list(folder):
         path = f"{folder.rstrip('/')}/{entry.name}"
-        paths += _paths(files, path) if entry.is_directory else [path]
-    return paths
-
-
-def _sizes(files: FileSystem, folder: str) -> list[int]:
-    return [files.stat(path).size for path in _paths(files, folder)]
+        if entry.is_directory:
+            yield from _files(files, path)
+        else:
+            yield path, entry.size
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 #include "native/igfs/store.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "native/igfs/lookup.h"
@@ -11,7 +10,7 @@ namespace igfs {
 namespace {
 
 namespace op {
-constexpr std::int16_t kGet = 1000, kPut = 1001, kPutIfAbsent = 1002, kRemoveKey = 1016, kRemoveKeys = 1018,
+constexpr std::int16_t kPut = 1001, kPutIfAbsent = 1002, kRemoveKey = 1016, kRemoveKeys = 1018,
                        kGetOrCreateWithConfiguration = 1054, kPutBinaryType = 3003;
 }  // namespace op
 
@@ -140,12 +139,9 @@ void Store::CheckFormat(Connection& connection, const Wait& wait) {
     PutRecord(request, record);
     connection.Call(op::kPutIfAbsent, request, "creating the file system " + target_.ToString(), wait);
   }
-  Writer request = CachePrefix(tree_id_);
-  PutKey(request, Key{kSystem, "format"});
-  const Response response =
-      connection.Call(op::kGet, request, "opening the file system " + target_.ToString(), wait);
-  Reader payload = response.payload();
-  const auto present = GetRecord(payload);
+  const auto present = GetRecords(connection, CachePrefix(tree_id_), {Key{kSystem, "format"}},
+                                  "opening the file system " + target_.ToString(), wait)
+                           .front();
   if (!present || present->kind != Kind::kFormat || present->id != kFormatVersion) {
     throw Error(Code::kFailedPrecondition, target_.ToString() + ": the cache " + tree_ +
                                                " holds a file system of another version of ignite_strategy");

@@ -37,9 +37,6 @@ struct BadItem {
 // Python memory that must stay where it is while it is written, and what was made from it.
 class Held {
  public:
-  ~Held() {
-    for (Py_buffer& buffer : buffers_) PyBuffer_Release(&buffer);
-  }
   Held() = default;
   Held(const Held&) = delete;
   Held& operator=(const Held&) = delete;
@@ -48,12 +45,10 @@ class Held {
   const std::uint8_t* Bytes(nb::handle object, std::size_t* size) {
     *size = 0;
     if (object.is_none()) return nullptr;
-    Py_buffer buffer;
-    if (PyObject_GetBuffer(object.ptr(), &buffer, PyBUF_SIMPLE) != 0) throw nb::python_error();
-    buffers_.push_back(buffer);
-    *size = static_cast<std::size_t>(buffer.len);
+    const PythonMemory& buffer = buffers_.emplace_back(object, PyBUF_SIMPLE);
+    *size = buffer.size();
     static constexpr std::uint8_t kNothing[8] = {};
-    return buffer.len == 0 ? kNothing : static_cast<const std::uint8_t*>(buffer.buf);
+    return buffer.size() == 0 ? kNothing : reinterpret_cast<const std::uint8_t*>(buffer.data());
   }
 
   // Views of str and bytes; None is NULL, for which a mask is made if there is none. `utf8`: they must be
@@ -98,7 +93,7 @@ class Held {
             "it is not UTF-8 text; write bytes as a byte array: types={'" + name + "': 'byte[]'}"};
   }
 
-  std::deque<Py_buffer> buffers_;
+  std::deque<PythonMemory> buffers_;
   std::deque<std::unique_ptr<std::vector<std::string_view>>> texts_;
   std::deque<std::unique_ptr<std::vector<std::uint8_t>>> masks_;
 };

@@ -24,23 +24,6 @@ namespace nb = nanobind;
 namespace ignite_strategy {
 namespace {
 
-// Contiguous memory of a Python object, which stays where it is meanwhile.
-class Buffer {
- public:
-  Buffer(nb::handle object, int flags) {
-    if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) throw nb::python_error();
-  }
-  ~Buffer() { PyBuffer_Release(&view_); }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-
-  char* data() const { return static_cast<char*>(view_.buf); }
-  std::size_t size() const { return static_cast<std::size_t>(view_.len); }
-
- private:
-  Py_buffer view_{};
-};
-
 class PythonReader {
  public:
   explicit PythonReader(std::unique_ptr<igfs::ReadableFile> reader) : reader_(std::move(reader)) {}
@@ -64,7 +47,7 @@ class PythonReader {
     return nb::steal<nb::bytes>(bytes);
   }
   std::size_t ReadInto(std::uint64_t offset, nb::handle memory) {
-    const Buffer buffer(memory, PyBUF_WRITABLE);
+    const PythonMemory buffer(memory, PyBUF_WRITABLE);
     return Unlocked(
         [&](const Wait& wait) { return reader_->Read(offset, buffer.size(), buffer.data(), wait); });
   }
@@ -80,7 +63,7 @@ class PythonWriter {
   explicit PythonWriter(std::unique_ptr<igfs::WritableFile> writer) : writer_(std::move(writer)) {}
 
   std::size_t Write(nb::handle memory) {
-    const Buffer buffer(memory, PyBUF_SIMPLE);
+    const PythonMemory buffer(memory, PyBUF_SIMPLE);
     Unlocked([&](const Wait& wait) { writer_->Append(buffer.data(), buffer.size(), wait); });
     return buffer.size();
   }

@@ -45,6 +45,23 @@ class WithoutPython {
   PyThreadState* state_;
 };
 
+// Contiguous memory of a Python object, which stays where it is meanwhile.
+class PythonMemory {
+ public:
+  PythonMemory(nanobind::handle object, int flags) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) throw nanobind::python_error();
+  }
+  ~PythonMemory() { PyBuffer_Release(&view_); }
+  PythonMemory(const PythonMemory&) = delete;
+  PythonMemory& operator=(const PythonMemory&) = delete;
+
+  char* data() const { return static_cast<char*>(view_.buf); }
+  std::size_t size() const { return static_cast<std::size_t>(view_.len); }
+
+ private:
+  Py_buffer view_{};
+};
+
 // Seconds as given in Python, to milliseconds. Throws Error(kInvalidArgument) naming `name` unless 0 <
 // seconds < 1e6.
 Millis Seconds(double seconds, const char* name);

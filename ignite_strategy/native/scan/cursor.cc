@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "native/scan/sql_request.h"
+
 namespace ignite_strategy {
 namespace {
 
-constexpr std::int16_t kResourceClose = 0, kQueryScan = 2000, kScanNextPage = 2001, kQuerySqlFields = 2004,
-                       kSqlNextPage = 2005;
-constexpr std::uint8_t kSelect = 1;
+constexpr std::int16_t kResourceClose = 0, kQueryScan = 2000, kScanNextPage = 2001, kSqlNextPage = 2005;
 // The server released the cursor itself.
 constexpr std::int32_t kResourceDoesNotExist = 1011;
 
@@ -34,29 +34,14 @@ Cursor::Cursor(Connection* connection, const Query& query, const Wait& wait)
 }
 
 void Cursor::SendSql(const Query& query, const Wait& wait) {
-  const bool narrow = query.partitions != nullptr;
-  const bool can = connection_->Has(Feature::kQueryPartitions);
-  if (narrow && !can) {
+  if (query.partitions != nullptr && !connection_->Has(Feature::kQueryPartitions)) {
     throw Error(Code::kUnimplemented,
                 connection_->endpoint().ToString() +
                     ": this server cannot run a statement over some partitions, while " + doing_ +
                     "; every_task=True runs it whole in every task");
   }
-  Writer request = CachePrefix(query.cache);
-  request.PutTypedString(sql_->schema).Put(query.page_rows).Put<std::int32_t>(-1).PutTypedString(sql_->text);
-  request.Put(sql_->argument_count).PutBytes(sql_->arguments.data(), sql_->arguments.size());
-  request.Put(kSelect);
-  // Distributed joins, local, replicated only, enforced join order, collocated: as the statement wants it.
-  for (int i = 0; i < 5; ++i) request.PutBool(false);
-  request.PutBool(true);                       // lazy: the server keeps one page, not the whole result
-  request.Put<std::int64_t>(0).PutBool(true);  // the server's time limit, names of the columns
-  if (can) {
-    request.Put<std::int32_t>(narrow ? static_cast<std::int32_t>(query.partitions->size()) : -1);
-    if (narrow) {
-      for (const std::int32_t partition : *query.partitions) request.Put(partition);
-    }
-    request.Put<std::int32_t>(1);  // rows of one update
-  }
+  const Writer request =
+      SqlRequest(*connection_, query.cache, *sql_, {query.page_rows, true, true, query.partitions});
   request_id_ = connection_->Send(kQuerySqlFields, request, wait);
 }
 

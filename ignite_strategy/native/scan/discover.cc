@@ -4,9 +4,9 @@
 #include <set>
 
 #include "native/binary/types.h"
-#include "native/scan/cursor.h"
 #include "native/scan/fetcher.h"
 #include "native/scan/losses.h"
+#include "native/scan/sql_request.h"
 #include "native/wire/partition.h"
 #include "native/wire/pool.h"
 
@@ -16,7 +16,6 @@ namespace {
 // Of the caches that a message names.
 constexpr std::size_t kMostNames = 50, kLongestName = 80;
 
-constexpr std::int16_t kResourceClose = 0, kQueryScan = 2000, kQuerySqlFields = 2004;
 constexpr std::int16_t kCacheGetNames = 1050, kCacheGetConfiguration = 1055, kCacheNodePartitions = 1100;
 constexpr std::int32_t kCacheDoesNotExist = 1000;
 // Partitions that the sample looks into, beside the start of the whole cache.
@@ -69,37 +68,24 @@ std::vector<QueryEntity> Entities(Connection& connection, const std::string& cac
 
 // What SQL's system views say of the cache's tables. Nothing where there is no SQL, or none that has them.
 std::vector<TableColumn> Columns(Connection& connection, const std::string& cache, const Wait& wait) {
-  constexpr std::int32_t kPage = 4096;
-  const std::string doing = "asking for the columns of cache '" + cache + "'";
-  Writer request;
-  request.Put<std::int32_t>(0).Put<std::uint8_t>(0).PutTypedString("PUBLIC").Put(kPage).Put<std::int32_t>(-1);
-  request.PutTypedString(
+  SqlQuery sql;
+  sql.schema = "PUBLIC";
+  sql.text =
       "SELECT t.VALUE_TYPE_NAME, c.COLUMN_NAME, c.TYPE FROM SYS.TABLES t JOIN SYS.TABLE_COLUMNS c ON "
       "c.SCHEMA_NAME = t.SCHEMA_NAME AND c.TABLE_NAME = t.TABLE_NAME WHERE t.CACHE_NAME = ? AND "
-      "c.COLUMN_NAME NOT IN ('_KEY', '_VAL')");
-  request.Put<std::int32_t>(1).PutTypedString(cache).Put<std::uint8_t>(1);
-  // distributed joins, local, replicated only, join order, collocated, lazy, timeout, names
-  for (int i = 0; i < 6; ++i) request.PutBool(false);
-  request.Put<std::int64_t>(0).PutBool(false);
-  if (connection.Has(Feature::kQueryPartitions))
-    request.Put<std::int32_t>(-1).Put<std::int32_t>(1);  // all, batch
-  Response response;
-  try {
-    response = connection.Call(kQuerySqlFields, request, doing, wait);
-  } catch (const Error& error) {
-    if (error.server_status() == 0) throw;
-    return {};
+      "c.COLUMN_NAME NOT IN ('_KEY', '_VAL')";
+  Writer argument;
+  argument.PutTypedString(cache);
+  sql.argument_count = 1;
+  sql.arguments.assign(argument.bytes().begin(), argument.bytes().end());
+  const std::vector<std::string> texts =
+      SqlTexts(connection, "", sql, 3, "asking for the columns of cache '" + cache + "'", wait);
+  std::vector<TableColumn> columns(texts.size() / 3);
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    columns[i].value_type = texts[3 * i];
+    columns[i].name = texts[3 * i + 1];
+    columns[i].java_type = texts[3 * i + 2];
   }
-  Reader reader = response.payload();
-  const auto cursor = reader.Get<std::int64_t>();
-  if (reader.Get<std::int32_t>() != 3) return {};
-  std::vector<TableColumn> columns(reader.Count(3));
-  for (TableColumn& column : columns) {
-    column.value_type = Text(reader);
-    column.name = Text(reader);
-    column.java_type = Text(reader);
-  }
-  if (reader.GetBool()) connection.Call(kResourceClose, Writer().Put(cursor), "closing a cursor", wait);
   return columns;
 }
 

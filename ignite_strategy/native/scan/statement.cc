@@ -4,13 +4,12 @@
 #include <cctype>
 #include <set>
 #include <string_view>
+#include <utility>
+
+#include "native/scan/sql_request.h"
 
 namespace ignite_strategy {
 namespace {
-
-constexpr std::int16_t kQuerySqlFields = 2004, kResourceClose = 0;
-constexpr std::uint8_t kSelect = 1;
-constexpr std::int32_t kPlanRows = 1024;
 
 // The words of a query in upper case, each with whether "(" follows, without quoted names, texts and
 // comments.
@@ -36,6 +35,12 @@ std::vector<std::pair<std::string, bool>> Words(std::string_view text) {
   return words;
 }
 
+// Plans do not show it.
+bool HasOffset(const std::string& text) {
+  const auto words = Words(text);
+  return std::any_of(words.begin(), words.end(), [](const auto& word) { return word.first == "OFFSET"; });
+}
+
 }  // namespace
 
 std::optional<std::string> WhyIndivisible(const std::vector<std::string>& plan) {
@@ -46,8 +51,7 @@ std::optional<std::string> WhyIndivisible(const std::vector<std::string>& plan) 
       "STDDEV_POP", "STDDEV_SAMP", "VAR_POP", "VAR_SAMP", "BOOL_OR", "BOOL_AND",     "SELECTIVITY"};
   if (plan.size() < 2)
     return "the server runs it in one piece, over no partitioned table or a single key, so that each task "
-           "might get "
-           "all of its rows";
+           "might get all of its rows";
   if (plan.size() > 2)
     return "it is made of several queries (UNION, for instance), not all of them partitioned";
   int selects = 0;
@@ -62,38 +66,15 @@ std::optional<std::string> WhyIndivisible(const std::vector<std::string>& plan) 
 }
 
 void CheckDivisible(Connection& connection, const std::string& cache, const SqlQuery& sql, const Wait& wait) {
-  const std::string doing = "explaining SQL '" + sql.text.substr(0, 80) + "'";
-  Writer request = CachePrefix(cache);
-  request.PutTypedString(sql.schema)
-      .Put(kPlanRows)
-      .Put<std::int32_t>(-1)
-      .PutTypedString("EXPLAIN " + sql.text);
-  request.Put(sql.argument_count).PutBytes(sql.arguments.data(), sql.arguments.size());
-  request.Put(kSelect);
-  for (int i = 0; i < 6; ++i) request.PutBool(false);  // as the statement itself, but for lazy
-  request.Put<std::int64_t>(0).PutBool(false);
-  if (connection.Has(Feature::kQueryPartitions)) request.Put<std::int32_t>(-1).Put<std::int32_t>(1);
-  Response response;
-  try {
-    response = connection.Call(kQuerySqlFields, request, doing, wait);
-  } catch (const Error& error) {
-    if (error.server_status() == 0) throw;
-    return;  // what is wrong with it, the statement itself will tell
-  }
-  Reader reader = response.payload();
-  const auto cursor = reader.Get<std::int64_t>();
-  if (reader.Get<std::int32_t>() != 1) return;
-  std::vector<std::string> plan(reader.Count(1));
-  for (std::string& query : plan) query = reader.TypedString().value_or(std::string());
-  if (reader.GetBool()) connection.Call(kResourceClose, Writer().Put(cursor), "closing a cursor", wait);
+  SqlQuery explain = sql;
+  explain.text = "EXPLAIN " + sql.text;
+  const std::string shown = "SQL '" + sql.text.substr(0, 80) + "'";
+  const std::vector<std::string> plan = SqlTexts(connection, cache, explain, 1, "explaining " + shown, wait);
+  if (plan.empty()) return;  // what is wrong with it, the statement itself will tell
   std::optional<std::string> why = WhyIndivisible(plan);
-  for (const auto& [word, call] : Words(sql.text)) {
-    if (word == "OFFSET" && !why)
-      why = "each task would leave out rows of its own (OFFSET)";  // no plan shows it
-  }
+  if (!why && HasOffset(sql.text)) why = "each task would leave out rows of its own (OFFSET)";
   if (!why) return;
-  throw Error(Code::kInvalidArgument, "SQL '" + sql.text.substr(0, 80) +
-                                          "' cannot be shared by tasks that read some partitions each: " +
+  throw Error(Code::kInvalidArgument, shown + " cannot be shared by tasks that read some partitions each: " +
                                           *why + "; every_task=True runs it whole in every task");
 }
 

@@ -11,6 +11,7 @@ os.environ["IGFS_GRACE_SECONDS"] = "0"
 import tensorflow as tf
 
 import ignite_strategy  # noqa: F401  (registers igfs://)
+from ignite_strategy.filesystem import FileSystem
 
 gfile = tf.io.gfile
 MIB = 1 << 20
@@ -22,13 +23,15 @@ def folder(request):
     return f"igfs://bench@{request['host']}:{request['port']}/bench"
 
 
+def file_system(request):
+    return FileSystem(request["host"], request["port"], "bench")
+
+
 def tidy(request):
     """Frees what was replaced or removed."""
     if "disk" in request:
         return
-    from ignite_strategy.filesystem import FileSystem
-
-    files = FileSystem(request["host"], request["port"], "bench")
+    files = file_system(request)
     while files.usage().trash_blocks:
         files.tend()
 
@@ -82,10 +85,7 @@ def read(request):
 
 
 def python_file(path, request):
-    from ignite_strategy.filesystem import FileSystem
-
-    files = FileSystem(request["host"], request["port"], "bench")
-    return files.open("/" + path.split("/", 3)[3])
+    return file_system(request).open("/" + path.split("/", 3)[3])
 
 
 def read_into(request):
