@@ -64,6 +64,8 @@ def check_columns(names: Sequence[str]) -> None:
             why = "a dot separates an object from its fields, and SQL would show NULL"
         elif "\0" in name:
             why = "it has a character that SQL cuts names at, and SQL would show NULL"
+        elif '"' in name:
+            why = "Ignite makes no table with a quotation mark in a name"
         elif name.upper() in ("_KEY", "_VAL"):
             why = "SQL calls the whole key and the whole value so"
         if why:

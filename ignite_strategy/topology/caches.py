@@ -145,14 +145,15 @@ def create_cache(
 
     Raises:
       AlreadyExistsError: There is one already.
+      InvalidArgumentError: A field that SQL cannot show as a column, such as ``a.b`` or ``_KEY``.
       PreconditionError: The nodes have no template for this count; the message has the XML to add.
     """
     _check_arguments(name, partitions, backups, mode, atomicity)
     for fields in (key, value):
         if isinstance(fields, Mapping):
             check_fields(fields, name)
-    if value is not None and (isinstance(key, Mapping) or key_name is not None):
-        keys = key if isinstance(key, Mapping) else {str(key_name): "object"}
+    if value is not None and (key is not None or partitions is not None):
+        keys = key if isinstance(key, Mapping) else {key_name or _free_name(value): "object"}
         _check_columns(name, keys, value if isinstance(value, Mapping) else {"v": value})
     objects = _Objects(type_name or name, key_type_name or f"{type_name or name}Key")
     there = name in cache_names(client)
@@ -342,6 +343,12 @@ class _Objects(NamedTuple):
 
 def _check_columns(name: str, key: Fields, value: Fields) -> None:
     """Keys and values are columns of one table, and SQL does not tell case apart."""
+    from ignite_strategy.dataset.structure import check_columns
+
+    try:
+        check_columns([*key, *value])
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"cache {name}: {error}") from None
     shared = {column.lower() for column in key} & {column.lower() for column in value}
     if shared:
         raise InvalidArgumentError(

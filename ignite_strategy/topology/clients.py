@@ -1,24 +1,26 @@
 """pyignite's client with our rules: certificates and names are checked, credentials never switch TLS on, IPv6 works.
 
-pyignite itself accepts any certificate unless told otherwise, never compares names, and knows IPv4 only.
+pyignite itself accepts any certificate unless told otherwise, never compares names, knows IPv4 only, and makes classes
+whose source text has the names of fields in it.
 """
 
 from __future__ import annotations
 
+import keyword
 import logging
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ignite_strategy.errors import InvalidArgumentError
+from ignite_strategy.errors import InvalidArgumentError, UnsupportedError
 from ignite_strategy.settings import CLUSTER_PREFIXES, Endpoint, Security, Tls, security_for
 from ignite_strategy.topology import sql_dates
 
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["open_client", "tls_context"]
+__all__ = ["check_names", "open_client", "tls_context"]
 
 
 def open_client(
@@ -141,6 +143,22 @@ class _Transport:
         return getattr(self._socket, name)
 
 
+def check_names(type_name: str, fields: Iterable[str]) -> None:
+    """Refuses names that would be code in the class that pyignite makes of an object.
+
+    Whoever writes to a cache chooses them.
+
+    Raises:
+      UnsupportedError: A field's name is none in Python.
+    """
+    for name in fields:
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise UnsupportedError(
+                f"objects of type {type_name!r} have a field {name!r}, which is no name in Python: "
+                "ignite_strategy.read and ignite_strategy.write take any"
+            )
+
+
 _made: list[Any] = []
 
 
@@ -186,6 +204,11 @@ def _client_class() -> Any:
                     self._current_node = index
                     return
                 raise failure
+
+            @staticmethod
+            def _create_dataclass(type_name: str, schema: Any = None) -> Any:
+                check_names(type_name, schema or ())
+                return Client._create_dataclass(type_name, schema)
 
         _made.append(SecureClient)
     return _made[0]

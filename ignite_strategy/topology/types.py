@@ -121,6 +121,9 @@ def _object_class(type_name: str, fields: tuple[tuple[str, Any], ...]) -> Any:
     from pyignite import GenericObjectMeta
     from pyignite.datatypes import BinaryObject
 
+    from ignite_strategy.topology.clients import check_names
+
+    check_names(type_name, (name for name, _ in fields))
     schema = OrderedDict(
         (name, value_type(kind, name) if isinstance(kind, str) else BinaryObject) for name, kind in fields
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from pyignite.datatypes import IntObject
 
+import ignite_strategy as igs
 from ignite_strategy.errors import (
     AlreadyExistsError,
     ConnectionFailedError,
@@ -18,6 +20,7 @@ from ignite_strategy.errors import (
     NotFoundError,
     PreconditionError,
     ServerError,
+    UnsupportedError,
 )
 from ignite_strategy.local import LocalCluster
 from ignite_strategy.local.ports import PortClaims
@@ -176,6 +179,23 @@ def test_nobody_listens() -> None:
             caches.connect(f"127.0.0.1:{port}")
     finally:
         claims.release()
+
+
+@pytest.mark.parametrize("field", ['say "x"', "a:print(1)", "class", "ü ü"])
+def test_names_of_fields_are_never_code(
+    cluster: LocalCluster, client: Any, name: str, field: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """pyignite writes the source text of a class with them in it; whoever writes to a cache chooses them."""
+    table = [{"x": {field: 7}}]
+    igs.write(name, table, addresses=cluster.addresses, key=[1], create=True, sql=True, type_name=name)
+    with pytest.raises(UnsupportedError, match=r"no name in Python.*ignite_strategy\.write"):
+        caches.put_objects(client, name, {2: {field: 7}}, fields={field: "int"})
+    with pytest.raises(
+        UnsupportedError, match=f"have a field {re.escape(repr(field))}.*ignite_strategy.read"
+    ):
+        caches.sql(client, f'SELECT x FROM "{name}"')
+    assert capfd.readouterr().out == ""
+    assert igs.read(name, addresses=cluster.addresses)[f"val.x.{field}"].tolist() == [7]
 
 
 def test_dates_are_ordinary_sql(client: Any, fresh_name: str) -> None:

@@ -437,6 +437,24 @@ def test_errors_before_anything_is_written(cluster: LocalCluster, client: Any, n
         caches.create_cache(client, name)
 
 
+@pytest.mark.parametrize("more", [{}, {"partitions": 2}])
+def test_a_table_is_not_made_with_columns_that_sql_cannot_show(
+    cluster: LocalCluster, client: Any, name: str, more: dict[str, Any]
+) -> None:
+    for column in ("a.b", "_KEY", "_val", "a\0b", 'say "x"'):
+        with pytest.raises(InvalidArgumentError, match=f"cache {name}: a column of an SQL table cannot"):
+            caches.create_cache(client, name, key="int", value={column: "int"}, **more)
+        with pytest.raises(InvalidArgumentError, match=f"cache {name}: a column of an SQL table cannot"):
+            caches.create_cache(client, name, key={column: "int"}, value={"x": "int"}, **more)
+        with pytest.raises(InvalidArgumentError, match=f"cache {name}: a column of an SQL table cannot"):
+            caches.create_cache(client, name, key="int", key_name=column, value={"x": "int"}, **more)
+    assert name not in caches.cache_names(client)
+    column = "say 'x', y"
+    caches.create_cache(client, name, key="int", value={column: "int"}, **more)
+    igs.write(name, {"key": np.int32([1]), f"val.{column}": np.int32([7])}, addresses=cluster.addresses)
+    assert caches.sql(client, f'SELECT "{column.upper()}" FROM "{name}"').rows == [[7]]
+
+
 def test_a_field_of_another_type_is_refused_by_the_cluster(
     cluster: LocalCluster, client: Any, name: str
 ) -> None:
@@ -524,7 +542,7 @@ def test_what_does_not_fit_leaves_nothing_behind(cluster: LocalCluster, client: 
         )
     with pytest.raises(InvalidArgumentError, match="'a' and 'A' differ only in case"):
         igs.write(name, {"id": [1], "a": [1], "A": [2]}, create=True, **where)
-    for column in ("a.b", "a\0b", "_KEY", "_val"):
+    for column in ("a.b", "a\0b", "_KEY", "_val", 'a"b'):
         with pytest.raises(
             InvalidArgumentError, match=f"an SQL table cannot be called {re.escape(repr(column))}"
         ):
@@ -584,5 +602,7 @@ def test_missing_values_are_null_and_years_are_any(cluster: LocalCluster, client
     assert read["val.T"].tolist()[0] == 253402300799999
     assert read["val.T_mask"].tolist() == [True, False]
     assert read["val.N_mask"].tolist() == [True, False]
-    with pytest.raises(IgniteStrategyError, match=r'outside the years 1677 to 2262.*timestamp="ms"'):
+    with pytest.raises(
+        IgniteStrategyError, match=r'field val\.T: .*outside the years 1677 to 2262.*timestamp="ms"'
+    ):
         igs.read(name, addresses=cluster.addresses, nulls="default", columns=["val.T"])

@@ -14,6 +14,16 @@ constexpr std::string_view kNothing[1] = {};
 const char kNullItem[] = " has an item that is NULL";
 const char kLeaveOut[] = "; leave the column out with columns=";
 
+// What `read` gives; its errors tell the field.
+template <typename Read>
+auto OfField(const Wanted& node, Read read) -> decltype(read()) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    throw Error(error.code(), "field " + node.path + ": " + error.message());
+  }
+}
+
 }  // namespace
 
 void RowDecoder::Contradiction(std::uint8_t type_code, const Wanted& node) const {
@@ -214,7 +224,7 @@ Item RowDecoder::ReadItem(Reader& reader, std::uint8_t type_code, const Wanted& 
     case code::kDecimal: {
       const std::string text = ReadDecimal(reader);
       if (forms.decimal_float64) {
-        const double value = DecimalToDouble(text);
+        const double value = OfField(node, [&] { return DecimalToDouble(text); });
         std::memcpy(own, &value, sizeof value);
         return {own, sizeof value};
       }
@@ -224,7 +234,7 @@ Item RowDecoder::ReadItem(Reader& reader, std::uint8_t type_code, const Wanted& 
     case code::kTimestamp: {
       auto time = reader.Get<std::int64_t>();
       const auto nanos = reader.Get<std::int32_t>();
-      if (!forms.timestamp_millis) time = TimestampNanos(time, nanos);
+      if (!forms.timestamp_millis) time = OfField(node, [&] { return TimestampNanos(time, nanos); });
       std::memcpy(own, &time, sizeof time);
       return {own, sizeof time};
     }
