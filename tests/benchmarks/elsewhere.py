@@ -21,6 +21,11 @@ class NotPermittedError(Exception):
     """This process may not make network namespaces; the message says what it lacks."""
 
 
+def namespace() -> str:
+    """What this process calls the namespace that it makes."""
+    return f"igs-{os.getpid()}"
+
+
 @contextlib.contextmanager
 def node_elsewhere() -> Iterator[str]:
     """Starts one node in a namespace of its own and yields its address.
@@ -28,7 +33,7 @@ def node_elsewhere() -> Iterator[str]:
     Raises:
       NotPermittedError: The privilege (CAP_NET_ADMIN and CAP_SYS_ADMIN) or the command ``ip`` is missing.
     """
-    name = f"igs-{os.getpid()}"
+    name = namespace()
     if shutil.which("ip") is None:
         raise NotPermittedError("the command `ip` is missing (apt-get install iproute2)")
     _ip("netns", "add", name)

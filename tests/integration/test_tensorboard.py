@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -57,13 +57,37 @@ def wait_for(what: str, log: Path, running: subprocess.Popen[bytes], seconds: fl
         time.sleep(0.3)
 
 
-def scalars(url: str) -> list[int]:
+def ask(url: str) -> str:
+    """What TensorBoard answers."""
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return str(answer.read().decode())
+    except urllib.error.HTTPError as error:
+        return str(error)
+
+
+def scalars(url: str, ask: Callable[[str], str] = ask) -> list[int]:
     """The steps that TensorBoard knows."""
     try:
-        with urllib.request.urlopen(f"{url}data/plugin/scalars/scalars?run=.&tag=loss", timeout=10) as answer:
-            return [step for _, step, _ in json.load(answer)]
-    except (urllib.error.HTTPError, json.JSONDecodeError):
+        return [step for _, step, _ in json.loads(ask(f"{url}data/plugin/scalars/scalars?run=.&tag=loss"))]
+    except json.JSONDecodeError:
         return []  # no such run yet
+
+
+def growing_steps(
+    url: str, training: subprocess.Popen[bytes], logs: Sequence[Path], ask: Callable[[str], str] = ask
+) -> None:
+    """Returns when there have been four answers, each with more steps than the one before."""
+    seen: list[int] = []
+    until = time.monotonic() + 100
+    while len(seen) < 4:
+        steps = scalars(url, ask)
+        if steps and (not seen or steps[-1] > seen[-1]):
+            seen.append(steps[-1])
+        told = "\n".join(log.read_text()[-3000:] for log in logs)
+        assert training.poll() is None, told
+        assert time.monotonic() < until, (seen, told)
+        time.sleep(0.5)
 
 
 @pytest.mark.parametrize("first", ["tensorboard", "training"])
@@ -82,15 +106,42 @@ def test_a_run_grows_while_it_is_watched(one_node: str, fresh_name: str, tmp_pat
         if first == "tensorboard":
             assert scalars(url) == []
             training = stack.enter_context(process(TRAINING, folder, log=other))
-        seen: list[int] = []
-        until = time.monotonic() + 100
-        while len(seen) < 4:
-            steps = scalars(url)
-            if steps and (not seen or steps[-1] > seen[-1]):
-                seen.append(steps[-1])
-            assert training.poll() is None, other.read_text()[-3000:]
-            assert time.monotonic() < until, (seen, log.read_text()[-3000:])
-            time.sleep(0.5)
+        growing_steps(url, training, [log, other])
+
+
+def test_from_another_network_namespace(fresh_name: str, tmp_path: Path) -> None:
+    """The node, the training, and whoever looks at the charts are on three hosts, as far as the network can tell."""
+    from tests.benchmarks import elsewhere
+
+    log, other = tmp_path / "tensorboard.log", tmp_path / "training.log"
+    with contextlib.ExitStack() as stack:
+        try:
+            address = stack.enter_context(elsewhere.node_elsewhere())
+        except elsewhere.NotPermittedError as error:
+            pytest.skip(str(error))
+        folder = f"igfs://{fresh_name}@{address}/run"
+        training = stack.enter_context(process(TRAINING, folder, log=other))
+        watching = stack.enter_context(
+            process(
+                TENSORBOARD,
+                *("--logdir", folder, f"--host={elsewhere.HERE}", "--port=0", "--reload_interval=1"),
+                log=log,
+            )
+        )
+        url = wait_for(rf"(http://{re.escape(elsewhere.HERE)}:\d+/)", log, watching)
+
+        def ask_from_there(url: str) -> str:
+            code = "import sys; from tests.integration.test_tensorboard import ask; print(ask(sys.argv[1]))"
+            done = subprocess.run(
+                ["ip", "netns", "exec", elsewhere.namespace(), sys.executable, "-c", code, url],
+                capture_output=True,
+                text=True,
+                timeout=30,
+            )
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        growing_steps(url, training, [log, other], ask_from_there)
 
 
 def test_a_broken_part_of_ours_does_not_keep_tensorboard_from_starting(tmp_path: Path) -> None:
