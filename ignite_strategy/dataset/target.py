@@ -255,16 +255,22 @@ def _is_java(name: str) -> bool:
 
 
 def declared(facts: Mapping[str, Any] | None, part: str, values: Any) -> dict[str, Kind]:
-    """The kinds of columns that an SQL table declares.
+    """The kinds of columns that an SQL table declares, and that of the keys which a plain cache has already.
+
+    An int and a long are two keys, even if their numbers are equal.
 
     Raises:
       InvalidArgumentError: ``values`` has a column that the table does not have.
     """
     entity = _entity(facts)
-    if entity is None:
-        return {}
     codes = {entry.java: code for code, entry in type_table().items() if entry.java}
     found: dict[str, Kind] = {}
+    if part == "key" and facts is not None and len(facts["key"]["codes"]) == 1:
+        (code,) = facts["key"]["codes"]
+        if code in codes.values():
+            found["key"] = _kind_of(code)
+    if entity is None:
+        return found
     own = entity[_OWN[part]]
     if own in codes:
         found[part] = _kind_of(codes[own])

@@ -455,6 +455,18 @@ def test_a_table_is_not_made_with_columns_that_sql_cannot_show(
     assert caches.sql(client, f'SELECT "{column.upper()}" FROM "{name}"').rows == [[7]]
 
 
+def test_keys_become_what_the_keys_are_that_are_there(cluster: LocalCluster, client: Any, name: str) -> None:
+    """An int and a long are two keys, though their numbers are equal: a row would be there twice, and unreadable."""
+    where: dict[str, Any] = {"addresses": cluster.addresses}
+    igs.write(name, {"key": np.arange(3), "val": [0.0, 1.0, 2.0]}, create=True, **where)
+    igs.write(name, {"key": np.int32([2, 3]), "val": [7.0, 8.0]}, **where)
+    read = by_key(igs.read(name, **where))
+    assert (read["key"].tolist(), read["val"].tolist()) == ([0, 1, 2, 3], [0.0, 1.0, 7.0, 8.0])
+    with pytest.raises(WriteError, match="column key, row 0: 'a' is not a long"):
+        igs.write(name, {"key": ["a"], "val": [1.0]}, **where)
+    assert igs.write(name, {"key": ["a"], "val": [1.0]}, types={"key": "string"}, **where).rows == 1
+
+
 def test_a_field_of_another_type_is_refused_by_the_cluster(
     cluster: LocalCluster, client: Any, name: str
 ) -> None:
