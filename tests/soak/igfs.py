@@ -55,7 +55,7 @@ class Soak:
         ]
         with open(self.folder / f"worker-{number}.log", "ab") as log:
             self.workers[number] = subprocess.Popen(
-                [*command, ",".join(self.cluster.addresses)],
+                [*command, ",".join(self.cluster.addresses), str(os.getpid())],
                 stdout=subprocess.DEVNULL,
                 stderr=log,
                 env={**os.environ, **_TIMES},
@@ -99,6 +99,8 @@ class Soak:
 def main() -> int:
     """Runs; the exit code is 0 only if nothing was wrong."""
     options = _options()
+    for each in (signal.SIGINT, signal.SIGTERM):  # a shell ignores the first for what runs in the background
+        signal.signal(each, signal.default_int_handler)
     console = Console()
     with (
         tempfile.TemporaryDirectory(prefix="igs-soak-") as temporary,

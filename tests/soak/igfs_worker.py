@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ignite_strategy.errors import IgniteStrategyError, NotFoundError, PreconditionError
 from ignite_strategy.filesystem import FileSystem
+from ignite_strategy.runtime.processes import die_with_parent
 from ignite_strategy.settings import parse_endpoints, use_default_endpoints
 from tests.soak.content import Journal, parse, record, replaced, told
 
@@ -132,7 +133,8 @@ KINDS: dict[str, Callable[[int, Path], Worker]] = {
 
 def main() -> None:
     """Works until it is killed; what is wrong is said on standard output, and ends it."""
-    kind, number, folder, addresses = sys.argv[1:5]
+    kind, number, folder, addresses, parent = sys.argv[1:6]
+    die_with_parent(int(parent))
     with use_default_endpoints(parse_endpoints(addresses)):
         worker = KINDS[kind](int(number), Path(folder))
         print("ready", flush=True)
