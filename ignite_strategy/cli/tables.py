@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Column, Table
+from rich.text import Text
 
 from ignite_strategy.errors import IgniteStrategyError
 from ignite_strategy.filesystem.files import FileSystem
@@ -48,7 +49,7 @@ def print_rows(answer: caches.SqlResult) -> None:
         return
     table = Table(*answer.columns, box=None, pad_edge=False)
     for row in answer.rows:
-        table.add_row(*(_short(_text(cell)) for cell in row))
+        table.add_row(*(Text(_short(_text(cell))) for cell in row))
     console.print(table)
     console.print(f"{len(answer.rows)} rows")
 
@@ -124,4 +125,6 @@ def _text(cell: Any) -> str:
 
 
 def _short(text: str) -> str:
+    """What a terminal may show of a value: no control characters, which could act on it, and no end too far away."""
+    text = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text[: _WIDEST + 1])
     return text if len(text) <= _WIDEST else text[: _WIDEST - 3] + "..."

@@ -57,6 +57,8 @@ def native(kind: Kind, values: Any, where: str, rows: int, compact: bool = True)
         return _column(where, Kind(kinds.LONG), np.zeros(rows, np.int64), valid=np.zeros(rows, np.uint8))
     if kind.code == kinds.OBJECT:
         return _object(kind, values, where, rows, compact)
+    if isinstance(values, Mapping):
+        raise Refused(where, 0, f"an object with fields ({', '.join(values)}) is not {a(kind.name)}")
     if kind.code == kinds.MAP:
         return _map(kind, values, where, compact)
     if kind.parts:
@@ -94,9 +96,27 @@ def _object(kind: Kind, values: Any, where: str, rows: int, compact: bool) -> Na
             if unknown:
                 raise Refused(where, row, f"there is no field {unknown[0]!r}, only {', '.join(names)}")
         values = {name: [value.get(name) for value in dicts] for name in names}
+    _check_fields(kind, values, where)
     parts = [native(part, values[name], f"{where}.{name}", rows, compact) for name, part in kind.parts]
     described = (kind.type_name, [name for name, _ in kind.parts], compact)
     return _column(where, kind, None, valid=valid, parts=parts, described=described)
+
+
+def _check_fields(kind: Kind, values: Mapping[str, Any], where: str) -> None:
+    """The rows have the fields that the first ones had, no other ones, and all of them."""
+    names = [name for name, _ in kind.parts]
+    for name in values:
+        if name not in names:
+            raise Refused(
+                where, 0, f"there is no field {name!r}, only {', '.join(names)}, which the first rows had"
+            )
+    for name in names:
+        if name not in values:
+            raise Refused(
+                where,
+                0,
+                f"its field {name!r} is missing, which the first rows had: NULL would be a list of None",
+            )
 
 
 def _map(kind: Kind, values: Any, where: str, compact: bool) -> NativeColumn:
@@ -194,6 +214,8 @@ def _named(kind: Kind) -> str:
 
 def _scalar(kind: Kind, values: Any, where: str) -> NativeColumn:
     present = None
+    if isinstance(values, Ragged) or (isinstance(values, np.ndarray) and values.ndim > 1):
+        raise Refused(where, 0, f"an array is not {a(kind.name)}")
     if isinstance(values, np.ma.MaskedArray):
         mask = np.broadcast_to(np.asarray(values.mask), values.shape)
         values = np.asarray(values.data)

@@ -12,6 +12,7 @@ import numpy as np
 from ignite_strategy import _core
 from ignite_strategy.dataset.arguments import checked_columns
 from ignite_strategy.dataset.columns import Column, Options
+from ignite_strategy.dataset.masks import Columns, with_nulls
 from ignite_strategy.dataset.schema import discover, select
 from ignite_strategy.dataset.source import RAGGED, Source, schema_endpoints
 from ignite_strategy.errors import InvalidArgumentError, PreconditionError
@@ -62,9 +63,10 @@ def read(
       to: ``"numpy"`` or ``"pandas"``.
 
     Returns:
-      Column name -> array with one item per row. Strings are ``bytes``, arrays are arrays in an object array (arrays of
-      strings lists of ``bytes``). The mask of column ``x`` is ``x_mask``. For pandas a DataFrame with the same columns,
-      where strings are ``str``, timestamps and dates ``datetime64`` (UTC), and what a mask says is NULL is missing.
+      Column name (``"key"``, ``"val"``, ``"val.label"``) -> array with one item per row. Strings are ``bytes``, arrays
+      are arrays in an object array (arrays of strings lists of ``bytes``). The mask of column ``x`` is ``x_mask``, and
+      :func:`write` knows it again. For pandas a DataFrame with the same columns, where strings are ``str``, timestamps
+      and dates ``datetime64`` (UTC), what a mask says is NULL is missing, and items that are NULL are ``None``.
 
     Raises:
       IgniteStrategyError: See :class:`ignite_strategy.IgniteDataset`.
@@ -107,7 +109,9 @@ def read(
             joined[column.mask_name] = _join_masks(column, part)
             part = [batch["values"] for batch in part]
         joined[column.name] = _join(column, part)
-    return joined if to == "numpy" else _frame(wanted, joined, timestamp)
+    if to == "pandas":
+        return _frame(wanted, joined, timestamp)
+    return Columns(joined, {column.name: column.mask_name for column in wanted if column.masked})
 
 
 def batches(config: bytes) -> Iterator[list[Any]]:
@@ -160,8 +164,11 @@ def _frame(columns: Sequence[Column], joined: Mapping[str, Any], timestamp: str)
             values = values.view(instants[column.code])
         elif column.dtype == "string" and not column.is_array:
             values = _objects(text.decode() if isinstance(text, bytes) else text for text in values)
+        each_item = column.is_array and column.item_mask
+        if column.masked and each_item:
+            values = _objects(with_nulls(values, joined[column.mask_name]))
         series = pandas.Series(values)
-        if column.masked and not column.item_mask:
+        if column.masked and not each_item:
             absent = ~joined[column.mask_name]
             if absent.any() and series.dtype.kind in "iub":
                 series = series.convert_dtypes(convert_floating=False)  # those that can miss values

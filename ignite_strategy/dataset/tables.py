@@ -12,6 +12,7 @@ import numpy as np
 
 from ignite_strategy.dataset.encode import slice_rows
 from ignite_strategy.dataset.kinds import Ragged, is_missing
+from ignite_strategy.dataset.masks import Columns
 from ignite_strategy.dataset.structure import check_fields
 from ignite_strategy.errors import InvalidArgumentError
 
@@ -97,7 +98,10 @@ def _table(data: Any, key: Any) -> Table:
         return _checked(_leaf(key), columns)
     for name in names:
         if name not in columns:
-            raise InvalidArgumentError(f"key={key!r}: there is no column {name!r}, only {', '.join(columns)}")
+            raise InvalidArgumentError(
+                f"key={key!r}: there is no column {name!r}, only {', '.join(columns)}; a list of texts names columns: "
+                "keys that are texts themselves are given as an array, key=numpy.array([...])"
+            )
     rest = {name: values for name, values in columns.items() if name not in names}
     if not rest:
         raise InvalidArgumentError(f"key={key!r}: there is no other column that could be the value")
@@ -113,11 +117,7 @@ def _key_names(key: Any, columns: Mapping[str, Any]) -> list[str] | None:
         check_fields(list(columns), "the columns of an SQL table")
         spelled = {name.lower(): name for name in columns}
         return [spelled.get(name.lower(), name) for name in key.names]
-    if (
-        isinstance(key, (list, tuple))
-        and key
-        and all(isinstance(each, str) and each in columns for each in key)
-    ):
+    if isinstance(key, (list, tuple)) and key and all(isinstance(each, str) for each in key):
         return list(key)
     return None
 
@@ -126,6 +126,8 @@ def _columns(data: Any, key: Any) -> dict[str, Any] | None:
     """The columns of ``data`` by name; ``None`` if it has none."""
     if _is_frame(data):
         columns = _by_text((name, _leaf(data.iloc[:, at])) for at, name in enumerate(data.columns))
+        if data.index.nlevels > 1:
+            return _with_levels(data.index, columns, key)
         index = data.index.name
         if (
             index is not None
@@ -138,6 +140,8 @@ def _columns(data: Any, key: Any) -> dict[str, Any] | None:
             if key is None and not _is_packed(columns):
                 return {"key": columns.pop("key"), "val": columns}
         return columns
+    if isinstance(data, Columns):
+        data = data.values_with_nulls()
     if isinstance(data, Mapping):
         return _by_text((name, _leaf(values)) for name, values in data.items())
     if isinstance(data, np.ndarray) and data.dtype.names:
@@ -146,6 +150,18 @@ def _columns(data: Any, key: Any) -> dict[str, Any] | None:
         names = dict.fromkeys(itertools.chain.from_iterable(data))
         return _by_text((name, [row.get(name) for row in data]) for name in names)
     return None
+
+
+def _with_levels(index: Any, columns: dict[str, Any], key: Any) -> dict[str, Any]:
+    """The columns of a DataFrame with several levels in its index: those are the key, unless something else is."""
+    levels = _by_text(
+        (name, _leaf(index.get_level_values(at))) for at, name in enumerate(index.names) if name is not None
+    )
+    if key is None and not _is_packed(columns) and len(levels) == index.nlevels:
+        return {"key": levels, "val": columns}
+    wanted = levels if isinstance(key, Fields) else [key] if isinstance(key, str) else key
+    named = wanted if isinstance(wanted, (Mapping, list, tuple)) else ()
+    return {**{name: values for name, values in levels.items() if name in named}, **columns}
 
 
 def _by_text(columns: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
@@ -264,6 +280,8 @@ def _is_series(data: Any) -> bool:
 def _series(series: Any) -> Any:
     """A pandas column; what it counts as missing becomes NULL, but for NaN in a column of floats."""
     dtype = series.dtype
+    if hasattr(dtype, "fill_value") and hasattr(series, "sparse"):
+        return _series(series.sparse.to_dense())
     if isinstance(dtype, np.dtype) and dtype.kind != "O":
         return series.to_numpy()
     if getattr(dtype, "tz", None) is not None:

@@ -255,9 +255,9 @@ def _is_java(name: str) -> bool:
 
 
 def declared(facts: Mapping[str, Any] | None, part: str, values: Any) -> dict[str, Kind]:
-    """The kinds of columns that an SQL table declares, and that of the keys which a plain cache has already.
+    """The kinds of columns that an SQL table declares, and of the keys and values which a plain cache has already.
 
-    An int and a long are two keys, even if their numbers are equal.
+    An int and a long are two keys, even if their numbers are equal, and a cache with both is one that cannot be read.
 
     Raises:
       InvalidArgumentError: ``values`` has a column that the table does not have.
@@ -265,10 +265,10 @@ def declared(facts: Mapping[str, Any] | None, part: str, values: Any) -> dict[st
     entity = _entity(facts)
     codes = {entry.java: code for code, entry in type_table().items() if entry.java}
     found: dict[str, Kind] = {}
-    if part == "key" and facts is not None and len(facts["key"]["codes"]) == 1:
-        (code,) = facts["key"]["codes"]
+    if facts is not None and len(facts[part]["codes"]) == 1:
+        (code,) = facts[part]["codes"]
         if code in codes.values():
-            found["key"] = _kind_of(code)
+            found[part] = _kind_of(code)
     if entity is None:
         return found
     own = entity[_OWN[part]]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Callable
 
 from ignite_strategy import _core
+from ignite_strategy.console import progress_console
 from ignite_strategy.dataset import kinds, target
 from ignite_strategy.dataset.arguments import MAX_PARTITIONS, checked_count, checked_flag
 from ignite_strategy.dataset.encode import NativeColumn, Refused, native
@@ -369,10 +370,9 @@ def _progress(cache: str, total: int | None, wanted: bool | None) -> Iterator[Ca
     if not (sys.stderr.isatty() if wanted is None else wanted):
         yield lambda rows: None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=progress_console()) as bar:
         task = bar.add_task(f"writing {cache}", total=total)
         yield lambda rows: bar.update(task, completed=rows)

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ignite_strategy.console import progress_console
 from ignite_strategy.errors import (
     ConnectionFailedError,
     DataLossError,
@@ -227,10 +228,9 @@ def _silent(count: int, expected: int) -> None:
 
 @contextlib.contextmanager
 def _bar(files: int) -> Iterator[Progress]:
-    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=progress_console()) as bar:
         task = bar.add_task(f"Apache Ignite, {files} jars", total=None)
         yield lambda count, expected: bar.update(task, advance=count, total=expected)

@@ -162,16 +162,22 @@ def create_cache(
             raise AlreadyExistsError(
                 f"{_where(client)}: there is a cache {name} already: drop it first, or pass exist_ok=True"
             )
-    elif partitions is None:
-        settings = _settings(
-            name, backups, mode, atomicity, key, value, objects, key_name or _free_name(value)
-        )
-        with _translated(_where(client), f"creating cache {name}"):
-            client.create_cache(settings)
     else:
-        text = _statement(name, partitions, backups, atomicity, key, value, objects, key_name)
-        with _translated(_where(client), f"creating cache {name} with {partitions} partitions"):
-            _create_by_template(client, text, partitions)
+        try:
+            if partitions is None:
+                settings = _settings(
+                    name, backups, mode, atomicity, key, value, objects, key_name or _free_name(value)
+                )
+                with _translated(_where(client), f"creating cache {name}"):
+                    client.create_cache(settings)
+            else:
+                text = _statement(name, partitions, backups, atomicity, key, value, objects, key_name)
+                with _translated(_where(client), f"creating cache {name} with {partitions} partitions"):
+                    _create_by_template(client, text, partitions)
+        except ServerError:
+            there = exist_ok and name in cache_names(client)  # somebody else was faster
+            if not there:
+                raise
     if not there:
         _forget_losses(name)
     if partitions is not None:

@@ -11,7 +11,7 @@ import pytest
 
 from ignite_strategy.local import LocalCluster
 from ignite_strategy.settings import parse_endpoint
-from ignite_strategy.topology.caches import connect
+from ignite_strategy.topology.caches import connect, drop_cache
 from tests.raw import RawClient
 
 
@@ -20,6 +20,13 @@ def client(cluster: LocalCluster) -> Iterator[Any]:
     """A client for administration, of all nodes."""
     with closing(connect(cluster.addresses)) as connected:
         yield connected
+
+
+@pytest.fixture
+def name(client: Any, fresh_name: str) -> Iterator[str]:
+    """A cache that is gone after the test."""
+    yield fresh_name
+    drop_cache(client, fresh_name)
 
 
 @pytest.fixture(scope="module")

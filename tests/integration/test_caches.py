@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import re
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -31,12 +30,6 @@ pytestmark = pytest.mark.integration
 DIGIT = {"pixels": "float[]", "label": "int", "origin": {"writer": "string", "page": "long"}}
 _FULL_SYNC, _READ_WRITE_SAFE = 0, 2
 _LOSS, _SYNC, _BACKUPS, _MODE, _ATOMICITY = 404, 4, 3, 1, 2
-
-
-@pytest.fixture
-def name(client: Any, fresh_name: str) -> Iterator[str]:
-    yield fresh_name
-    caches.drop_cache(client, fresh_name)
 
 
 def _rows(count: int) -> list[tuple[int, dict[str, Any]]]:

@@ -40,12 +40,6 @@ class Size(enum.Enum):
     LARGE = 2
 
 
-@pytest.fixture
-def name(client: Any, fresh_name: str) -> Iterator[str]:
-    yield fresh_name
-    caches.drop_cache(client, fresh_name)
-
-
 def columns(rows: int = ROWS) -> dict[str, Any]:
     at = np.arange(rows)
     return {

@@ -1,5 +1,7 @@
 #include "native/bulk/bulk_writer.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
@@ -64,6 +66,15 @@ struct BulkWriter::State {
   explicit State(const BulkConfig& bulk_config) : config(bulk_config) {}
 
   const BulkConfig config;
+  // Threads stay where they were when the process forks, and with them whoever holds the mutex.
+  const pid_t process = getpid();
+  bool IsForked() const { return getpid() != process; }
+  void RefuseIfForked() const {
+    if (!IsForked()) return;
+    throw Error(Code::kFailedPrecondition,
+                doing + " began in another process, before a fork: it goes on there");
+  }
+
   const std::string doing = "writing to cache '" + config.cache + "'";
   Encoder encoder;
   Writer key_scratch;
@@ -325,6 +336,10 @@ BulkWriter::BulkWriter(const BulkConfig& config, const Wait& wait) : state_(std:
 }
 
 BulkWriter::~BulkWriter() {
+  if (state_->IsForked()) {
+    new std::shared_ptr<State>(std::move(state_));  // for ever: there is nobody to wait for
+    return;
+  }
   state_->cancellation->Cancel();
   state_->changed.notify_all();
   for (std::thread& thread : state_->threads) thread.join();
@@ -333,6 +348,7 @@ BulkWriter::~BulkWriter() {
 void BulkWriter::Add(const ValueColumn& key, const ValueColumn& value, std::int64_t rows,
                      const std::function<void()>& check) {
   State& state = *state_;
+  state.RefuseIfForked();
   const std::int64_t first = state.taken;
   for (std::int64_t row = 0; row < rows; ++row) {
     std::size_t at = 0;
@@ -370,6 +386,7 @@ void BulkWriter::Add(const ValueColumn& key, const ValueColumn& value, std::int6
 
 void BulkWriter::Finish(const std::function<void()>& check) {
   State& state = *state_;
+  state.RefuseIfForked();
   for (std::size_t at = 0; at < state.groups.size(); ++at) {
     if (state.groups[at].open.count > 0) state.Push(at, check);
   }
@@ -392,6 +409,7 @@ void BulkWriter::Finish(const std::function<void()>& check) {
 
 void BulkWriter::Stop(Millis limit) noexcept {
   State& state = *state_;
+  if (state.IsForked()) return;
   std::unique_lock<std::mutex> lock(state.mutex);
   const auto deadline = Clock::now() + limit;
   state.stopping = true;
@@ -404,9 +422,13 @@ void BulkWriter::Stop(Millis limit) noexcept {
 
 BulkReport BulkWriter::Report() const {
   const State& state = *state_;
-  const std::lock_guard<std::mutex> lock(state.mutex);
   BulkReport report;
   report.taken = state.taken;
+  if (state.IsForked()) {
+    if (report.taken > 0) report.unknown = {{0, report.taken}};
+    return report;
+  }
+  const std::lock_guard<std::mutex> lock(state.mutex);
   report.acknowledged = state.acknowledged;
   report.unknown = Merged(state.unknown);
   std::vector<RowRange> unsent;
@@ -422,6 +444,7 @@ BulkReport BulkWriter::Report() const {
 }
 
 std::int64_t BulkWriter::acknowledged() const {
+  if (state_->IsForked()) return 0;
   const std::lock_guard<std::mutex> lock(state_->mutex);
   return state_->acknowledged;
 }
