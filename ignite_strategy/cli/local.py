@@ -127,6 +127,10 @@ def sql(
 
     if not statement.strip():
         raise InvalidArgumentError('the statement is empty: try "SELECT * FROM SYS.NODES"')
+    if address and port is not None:
+        raise InvalidArgumentError(
+            "--address has a port of its own: leave out --port, which names a local cluster"
+        )
     addresses = [address] if address else state.find(port).addresses
     with contextlib.closing(caches.connect(addresses)) as client:
         print_rows(caches.sql(client, statement, [_number(text) for text in arguments or []]))

@@ -70,6 +70,11 @@ def stream(data: Any, key: Any, batched: bool) -> tuple[Iterator[Table], int | N
       InvalidArgumentError: The data cannot be told apart into keys and values.
     """
     if _is_dataset(data):
+        if not sys.modules["tensorflow"].executing_eagerly():
+            raise InvalidArgumentError(
+                "a tf.data.Dataset gives its rows only where TensorFlow runs eagerly: call write() outside of tf.Graph "
+                "and tf.function"
+            )
         rows = None if batched else int(data.cardinality())
         tables: Iterator[Table] = (_table(element, key) for element in _elements(data, batched))
         if not batched:

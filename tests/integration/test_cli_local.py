@@ -198,3 +198,9 @@ def test_sql_at_an_address_where_nobody_listens(port: int) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: 127.0.0.1:{port}: ")
     assert done.stderr.count("\n") == 1
+
+
+def test_sql_at_an_address_and_at_a_port() -> None:
+    done = _call("local", "sql", "SELECT 1", "--address", "127.0.0.1:10800", "--port", "10800")
+    assert done.returncode == 1
+    assert "leave out --port" in done.stderr

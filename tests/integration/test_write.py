@@ -404,6 +404,8 @@ def test_a_dataset_of_rows_and_of_batches(cluster: LocalCluster, client: Any, na
     assert read["val.x"].tolist() == list(range(1000))
     assert [list(tags) for tags in read["val.tags"]] == [[str(i).encode()] * (i % 3) for i in range(1000)]
     pairs = tf.data.Dataset.range(1000, 1100).map(lambda i: (i, {"x": tf.cast(i, tf.float32), "tags": ["a"]}))
+    with tf.Graph().as_default(), pytest.raises(InvalidArgumentError, match=r"outside of tf\.Graph"):
+        igs.write(name, tf.data.Dataset.range(3), addresses=cluster.addresses)
     with pytest.raises(InvalidArgumentError, match=r"the key of a row is an array.*batched=True"):
         igs.write(name, pairs.batch(30), addresses=cluster.addresses)
     assert igs.write(name, pairs.batch(30), addresses=cluster.addresses, batched=True).rows == 100
