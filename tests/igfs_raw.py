@@ -25,13 +25,17 @@ def nullable(text: str | None) -> bytes:
 
 
 def file_info(
-    path: str, size: int, properties: Mapping[str, str] | None = None, directory: bool = False
+    path: str,
+    size: int,
+    properties: Mapping[str, str] | None = None,
+    directory: bool = False,
+    mtime: int = 1_700_000_000_000,
 ) -> bytes:
-    """As in a listing."""
+    """As in a listing; ``mtime`` in milliseconds."""
     pairs = properties or {}
     packed = b"".join(struct.pack(">i", len(text)) + _utf(text) for pair in pairs.items() for text in pair)
     head = nullable(path) + struct.pack(">iqqi", 1 << 19, 0, size, len(pairs))
-    return head + packed + struct.pack(">qqB", 0, 1_700_000_000_000, 1 if directory else 2)
+    return head + packed + struct.pack(">qqB", 0, mtime, 1 if directory else 2)
 
 
 def answer(request: int, kind: int, payload: bytes = b"", length: int = 0) -> bytes:

@@ -125,6 +125,8 @@ def save(path: Path, machine: dict[str, Any], works: Sequence[dict[str, Any]]) -
 
 def summary(ratios: Sequence[Ratio]) -> str:
     """One line about all targets."""
+    if not ratios:
+        return "none of these works has a target"
     met = sum(ratio.met for ratio in ratios)
-    middle = statistics.median(ratio.median / ratio.target.ratio for ratio in ratios) if ratios else 0.0
+    middle = statistics.median(ratio.median / ratio.target.ratio for ratio in ratios)
     return f"{met} of {len(ratios)} targets hold (measured / target: {middle:.2f} in the middle)"

@@ -96,6 +96,10 @@ BAD = {
     "another command": lambda a: struct.pack(">qiqi", a.request, 3, 0, 0) + bytes(9),
     "another type": lambda a: answer(a.request, 0, b"\1"),
     "an unknown type": lambda a: answer(a.request, 99, b"\1"),
+    "a time in the year 2263": lambda a: answer(
+        a.request, 2, b"\1" + file_info(a.path, 1, mtime=9_223_372_036_855)
+    ),
+    "a time long ago": lambda a: answer(a.request, 2, b"\1" + file_info(a.path, 1, mtime=-(1 << 63))),
     "a negative size": lambda a: answer(a.request, 2, b"\1" + file_info(a.path, -1)),
     "too many properties": lambda a: answer(
         a.request, 2, b"\1" + nullable("/f") + struct.pack(">iqqi", 0, 0, 0, 1 << 30)

@@ -8,6 +8,8 @@ namespace ignite_strategy {
 namespace endpoint {
 namespace {
 
+// As nanoseconds it is within 64 bits: the year 2262.
+constexpr std::int64_t kLastMillis = 9'223'372'036'854;
 constexpr std::size_t kBufferSize = 64 * 1024;
 static_assert(kMaxStringBytes <= kBufferSize, "a string fits the buffer");
 // Far beyond real ones: a server that sends more is broken, or not one.
@@ -105,6 +107,8 @@ FileInfo Input::GetFile(const Wait& wait) {
   }
   Get<std::int64_t>(wait);  // the time of the last access
   info.mtime = Get<std::int64_t>(wait);
+  if (info.mtime < -kLastMillis || info.mtime > kLastMillis)
+    Damaged("a file that was changed " + std::to_string(info.mtime) + " ms after 1970");
   info.is_directory = (Get<std::uint8_t>(wait) & 1) != 0;
   return info;
 }
