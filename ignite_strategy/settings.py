@@ -167,6 +167,8 @@ class Tls:
             value: Any = getattr(self, name)
             if value is not None and not isinstance(value, (str, os.PathLike)):
                 raise InvalidArgumentError(f"{name}={value!r}: give the path of a PEM file")
+            if value is not None and "\0" in os.fspath(value):
+                raise InvalidArgumentError(f"{name}={value!r}: no path has a NUL in it")
         for name in ("check_hostname", "verify"):
             _check_truth(getattr(self, name), name)
         password: Any = self.cert_password
@@ -252,9 +254,6 @@ def security_of(
             raise InvalidArgumentError(f"{name}={value!r}: give the path of a PEM file")
     paths = {name: None if value is None else os.fspath(value) for name, value in files.items()}
     secrets = {"username": username, "password": password, "cert_password": cert_password}
-    for name, path in paths.items():
-        if path is not None and "\0" in path:
-            raise InvalidArgumentError(f"{name}={path!r}: no path has a NUL in it")
     for name, text in {**paths, **secrets}.items():
         if isinstance(text, str) and any("\ud800" <= letter <= "\udfff" for letter in text):
             raise InvalidArgumentError(f"{name}= has half of a character (a lone surrogate), and is no text")

@@ -99,6 +99,14 @@ class Footer:
     registered: bool = True
 
 
+def object_hash(body: bytes) -> int:
+    """Of everything between an object's header and its footer."""
+    code = 1
+    for byte in body:
+        code = (31 * code + (byte - 256 if byte > 127 else byte)) & 0xFFFFFFFF
+    return code
+
+
 def binary_object(type_name: str, fields: Mapping[str, bytes], footer: Footer = Footer()) -> bytes:
     """One object (type code 103), its fields in the order of ``fields``."""
     body, offsets = b"", []
@@ -114,9 +122,7 @@ def binary_object(type_name: str, fields: Mapping[str, bytes], footer: Footer = 
     flags = _USER | _HAS_SCHEMA | (_COMPACT if footer.compact else 0) | (_HAS_RAW if footer.raw else 0)
     flags |= {1: _OFFSET_1, 2: _OFFSET_2, 4: 0}[footer.offset_size]
     form = {1: "<B", 2: "<H", 4: "<I"}[footer.offset_size]
-    hash_code = 1  # of everything between header and footer
-    for byte in body:
-        hash_code = (31 * hash_code + (byte - 256 if byte > 127 else byte)) & 0xFFFFFFFF
+    hash_code = object_hash(body)
     for name, offset in zip(fields, offsets):
         body += b"" if footer.compact else struct.pack("<i", field_id(name))
         body += struct.pack(form, offset)

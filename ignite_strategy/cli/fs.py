@@ -9,6 +9,7 @@ from typing import Any, List
 
 import typer
 
+from ignite_strategy.console import progress_console
 from ignite_strategy.errors import InvalidArgumentError, PreconditionError
 from ignite_strategy.filesystem import transfer
 from ignite_strategy.filesystem.transfer import Place
@@ -109,14 +110,13 @@ def cp(
       ignite-strategy fs cp -r igfs:///run1 igfs:///run1-kept
       ignite-strategy fs cp -r igfs://ignite-0/run1 hdfs://namenode/backup/
     """  # noqa: D301
-    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     if len(paths) < 2:
         raise InvalidArgumentError("name a source and a target")
     sources = [place for url in paths[:-1] for place in transfer.expand(url)]
     items = transfer.plan(sources, paths[-1], recursive)
-    console = Console(stderr=True)
+    console = progress_console()
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -217,10 +217,9 @@ def fsck(
       ignite-strategy fs fsck
       ignite-strategy fs fsck --repair --offline igfs://models@ignite-0:10800/
     """  # noqa: D301
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    console = Console(stderr=True)
+    console = progress_console()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("")

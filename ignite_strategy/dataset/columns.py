@@ -94,6 +94,11 @@ class Column:
         return self.nulls == "mask"
 
     @property
+    def masks_items(self) -> bool:
+        """Whether that column has a vector for each row, with an entry for each item."""
+        return self.masked and self.is_array and self.item_mask
+
+    @property
     def mask_name(self) -> str:
         """The name of that column."""
         return ".".join(mask_path(self.path))

@@ -84,11 +84,13 @@ def _column(
 
 def _object(kind: Kind, values: Any, where: str, rows: int, compact: bool) -> NativeColumn:
     valid = None
-    if not isinstance(values, Mapping):
+    names = [name for name, _ in kind.parts]
+    if isinstance(values, Mapping):
+        _check_fields(names, values, where)
+    else:
         dicts = list(values)
         valid = _valid(dicts)
         dicts = [{} if is_missing(value) else value for value in dicts]
-        names = [name for name, _ in kind.parts]
         for row, value in enumerate(dicts):
             if not isinstance(value, Mapping):
                 raise Refused(where, row, f"{shown(value)} is not an object with fields")
@@ -96,15 +98,13 @@ def _object(kind: Kind, values: Any, where: str, rows: int, compact: bool) -> Na
             if unknown:
                 raise Refused(where, row, f"there is no field {unknown[0]!r}, only {', '.join(names)}")
         values = {name: [value.get(name) for value in dicts] for name in names}
-    _check_fields(kind, values, where)
     parts = [native(part, values[name], f"{where}.{name}", rows, compact) for name, part in kind.parts]
-    described = (kind.type_name, [name for name, _ in kind.parts], compact)
+    described = (kind.type_name, names, compact)
     return _column(where, kind, None, valid=valid, parts=parts, described=described)
 
 
-def _check_fields(kind: Kind, values: Mapping[str, Any], where: str) -> None:
+def _check_fields(names: Sequence[str], values: Mapping[str, Any], where: str) -> None:
     """The rows have the fields that the first ones had, no other ones, and all of them."""
-    names = [name for name, _ in kind.parts]
     for name in values:
         if name not in names:
             raise Refused(

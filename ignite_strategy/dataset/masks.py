@@ -28,11 +28,11 @@ class Columns(dict[str, Array]):
 
     def values_with_nulls(self) -> dict[str, Any]:
         """The columns without masks: what those say is NULL is masked, or ``None``."""
-        masks = {mask: name for name, mask in self.masks.items() if name in self and mask in self}
+        masks = {name: mask for name, mask in self.masks.items() if name in self and mask in self}
         return {
-            name: with_nulls(values, self[self.masks[name]]) if self.masks.get(name) in masks else values
+            name: with_nulls(values, self[masks[name]]) if name in masks else values
             for name, values in self.items()
-            if name not in masks
+            if name not in masks.values()
         }
 
 

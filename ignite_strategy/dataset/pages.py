@@ -166,7 +166,7 @@ class Pages(tf.data.Dataset):  # type: ignore[misc]
         dtype = tf.as_dtype(column.dtype)
         parts = [Part(path, column, False, ragged, spec(dtype, column.is_array))]
         if column.masked:
-            each_item = column.item_mask and column.is_array
+            each_item = column.masks_items
             masked = Part(mask_path(path), column, True, ragged and each_item, spec(tf.bool, each_item))
             parts.append(masked)
         return parts

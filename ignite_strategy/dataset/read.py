@@ -123,7 +123,7 @@ def batches(config: bytes) -> Iterator[list[Any]]:
 
 def _join_masks(column: Column, parts: list[Any]) -> np.ndarray[Any, Any]:
     masks = [batch["mask"] for batch in parts]
-    if not (column.is_array and column.item_mask):
+    if not column.masks_items:
         return np.concatenate(masks) if masks else np.empty(0, bool)
     return _objects(
         row for mask, batch in zip(masks, parts) for row in np.split(mask, batch["values"][1][1:-1])
@@ -164,11 +164,10 @@ def _frame(columns: Sequence[Column], joined: Mapping[str, Any], timestamp: str)
             values = values.view(instants[column.code])
         elif column.dtype == "string" and not column.is_array:
             values = _objects(text.decode() if isinstance(text, bytes) else text for text in values)
-        each_item = column.is_array and column.item_mask
-        if column.masked and each_item:
+        if column.masks_items:
             values = _objects(with_nulls(values, joined[column.mask_name]))
         series = pandas.Series(values)
-        if column.masked and not each_item:
+        if column.masked and not column.masks_items:
             absent = ~joined[column.mask_name]
             if absent.any() and series.dtype.kind in "iub":
                 series = series.convert_dtypes(convert_floating=False)  # those that can miss values

@@ -164,8 +164,7 @@ def _with_levels(index: Any, columns: dict[str, Any], key: Any) -> dict[str, Any
     )
     if key is None and not _is_packed(columns) and len(levels) == index.nlevels:
         return {"key": levels, "val": columns}
-    wanted = levels if isinstance(key, Fields) else [key] if isinstance(key, str) else key
-    named = wanted if isinstance(wanted, (Mapping, list, tuple)) else ()
+    named = levels if isinstance(key, Fields) else _key_names(key, columns) or ()
     return {**{name: values for name, values in levels.items() if name in named}, **columns}
 
 

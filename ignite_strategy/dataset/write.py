@@ -103,7 +103,7 @@ def write(
       port: Its client port.
       key: The column that is the key, a list of columns for a key that is an object of them, or an array of keys. Not
         needed for columns called ``key`` and ``val.*``, as :func:`read` returns them, for a DataFrame whose index has a
-        name, and for an SQL table.
+        name (or one for each level), and for an SQL table.
       types: Column -> type where the values do not tell it: ``"byte[]"``, ``"list<string>"``, ``"map<string,long>"``,
         an ``enum.Enum`` class, a mapping of fields. Names are those of the columns; ``"key"`` and ``"val"`` as well.
       type_name: What objects are called; by default as the table, or as the rows that are there, else as the cache.

@@ -157,22 +157,19 @@ def create_cache(
         _check_columns(name, keys, value if isinstance(value, Mapping) else {"v": value})
     objects = _Objects(type_name or name, key_type_name or f"{type_name or name}Key")
     there = name in cache_names(client)
-    if there:
-        if not exist_ok:
-            raise AlreadyExistsError(
-                f"{_where(client)}: there is a cache {name} already: drop it first, or pass exist_ok=True"
-            )
-    else:
+    if there and not exist_ok:
+        raise AlreadyExistsError(
+            f"{_where(client)}: there is a cache {name} already: drop it first, or pass exist_ok=True"
+        )
+    if not there:
+        doing = f"creating cache {name}" + ("" if partitions is None else f" with {partitions} partitions")
         try:
-            if partitions is None:
-                settings = _settings(
-                    name, backups, mode, atomicity, key, value, objects, key_name or _free_name(value)
-                )
-                with _translated(_where(client), f"creating cache {name}"):
-                    client.create_cache(settings)
-            else:
-                text = _statement(name, partitions, backups, atomicity, key, value, objects, key_name)
-                with _translated(_where(client), f"creating cache {name} with {partitions} partitions"):
+            with _translated(_where(client), doing):
+                if partitions is None:
+                    free = key_name or _free_name(value)
+                    client.create_cache(_settings(name, backups, mode, atomicity, key, value, objects, free))
+                else:
+                    text = _statement(name, partitions, backups, atomicity, key, value, objects, key_name)
                     _create_by_template(client, text, partitions)
         except ServerError:
             there = exist_ok and name in cache_names(client)  # somebody else was faster

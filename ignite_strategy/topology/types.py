@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Union
 
 from ignite_strategy.errors import InvalidArgumentError
+from ignite_strategy.topology.clients import check_names
 
 __all__ = [
     "Fields",
@@ -120,8 +121,6 @@ def object_class(type_name: str, fields: Fields) -> Any:
 def _object_class(type_name: str, fields: tuple[tuple[str, Any], ...]) -> Any:
     from pyignite import GenericObjectMeta
     from pyignite.datatypes import BinaryObject
-
-    from ignite_strategy.topology.clients import check_names
 
     check_names(type_name, (name for name, _ in fields))
     schema = OrderedDict(

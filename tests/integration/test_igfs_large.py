@@ -35,10 +35,7 @@ def _copies(data: bytes, old: bytes, names: list[bytes]) -> list[bytes]:
     found = []
     for name in names:
         key = bytearray(data[:start] + name + data[start + len(old) :])
-        code = 1
-        for byte in key[24:end]:
-            code = (31 * code + (byte - 256 if byte > 127 else byte)) & 0xFFFFFFFF
-        struct.pack_into("<I", key, 8, code)
+        struct.pack_into("<I", key, 8, binary.object_hash(key[24:end]))
         found.append(bytes(key))
     return found
 
