@@ -1,6 +1,11 @@
 # Everything a developer or a user does here has one command; `make` lists them.
 # The environment lives in .venv, downloads in one cache folder outside the tree (IGNITE_STRATEGY_CACHE).
 
+# make takes such a name apart, and what removes or creates its first part would hit another folder.
+ifneq ($(words $(CURDIR)),1)
+$(error the path of this folder has a space in it, which make cannot handle: move it; nothing was done)
+endif
+
 STARTED := $(shell date +%s.%N)
 CACHE := $(or $(IGNITE_STRATEGY_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ignite-strategy)
 VENV := $(CURDIR)/.venv
@@ -74,11 +79,12 @@ test-fast: build ## The tests that need no server: seconds, for each commit
 	@$(PYTEST) -q tests/unit tests/wire
 
 # tensorflow-io 0.23.1, the last release that reads Ignite, in the newest Python that it runs on.
-PEER := $(CACHE)/peers/tensorflow-io
+PEERS := $(if $(word 2,$(CACHE)),$(CURDIR)/build,$(CACHE))/peers
+PEER := $(PEERS)/tensorflow-io
 $(PEER)/.complete:
 	@python=$$(sh .ci/prerequisites python38); \
 	test -n "$$python" || { echo "no Python 3.8 for tensorflow-io 0.23.1 (fix: pyenv install 3.8): it is left out" >&2; exit 1; }; \
-	echo "== environment of tensorflow-io 0.23.1: $(PEER)"; mkdir -p $(CACHE)/peers && "$$python" -m venv $(PEER) && \
+	echo "== environment of tensorflow-io 0.23.1: $(PEER)"; mkdir -p $(PEERS) && "$$python" -m venv $(PEER) && \
 	$(PEER)/bin/pip install -q 'tensorflow-cpu==2.7.4' 'tensorflow-io==0.23.1' 'protobuf<3.20' && touch $@
 
 bench: build ## Measure ours and its peers on real nodes: ONLY=small-rows,mb (ONLY=list lists them) PAIRS=5 ROWS=300000 BLOBS=1000

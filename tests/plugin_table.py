@@ -21,7 +21,7 @@ TREE = [
     "delete_recursively", "rename_file", "copy_file", "path_exists", "paths_exist", "stat", "is_directory",
     "get_file_size", "translate_name", "get_children", "get_matching_paths", "flush_caches",
 ]  # fmt: skip
-UNUSED = {"new_read_only_memory_region_from_file", "get_matching_paths", "flush_caches"}
+UNUSED = {"new_read_only_memory_region_from_file", "flush_caches"}
 
 
 class _PluginOps(ctypes.Structure):

@@ -2,9 +2,9 @@
 
 In standalone client mode TensorFlow shows a strategy neither the TrainSpec nor the EvalSpec: they live in
 the frame of the call that is running. This module reads them there, so that traps are errors before a
-thread is started, and replaces the EvalSpec *of that call* by one whose waiting can be interrupted. Nothing
-of TensorFlow's or the user's is changed. Supported releases are few and frozen (TF 2.13-2.15, the last with
-Estimator).
+thread is started, and replaces the EvalSpec *of that call* by one whose waiting can be interrupted, and the
+TrainSpec by one whose hooks end all tasks. Nothing of TensorFlow's or the user's is changed. Supported
+releases are few and frozen (TF 2.13-2.15, the last with Estimator).
 """
 
 from __future__ import annotations
@@ -75,6 +75,10 @@ class TrainingCall:
         self.eval_spec = frame.f_locals["eval_spec"]
         evaluate = frame.f_locals["_eval_fn"]
         self._cells = dict(zip(evaluate.__code__.co_freevars, evaluate.__closure__))
+
+    def replace_hooks(self, hooks: tuple[Any, ...]) -> None:
+        """Makes the chief train with these hooks."""
+        self._cells["train_spec"].cell_contents = self.train_spec._replace(hooks=hooks)
 
     def replace_evaluation(
         self, evaluations: Evaluations, hooks: tuple[Any, ...], exporters: tuple[Any, ...]

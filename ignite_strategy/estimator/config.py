@@ -99,6 +99,7 @@ def run_config(
         lambda: resolver.failure,
         on_evaluation,
         in_step=kind == "collective",
+        out_of_touch=lambda: resolver.is_out_of_touch,
     )
     trained_by._supervisor = supervisor
     resolver.on_close(supervisor.close)

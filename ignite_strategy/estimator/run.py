@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -21,14 +22,18 @@ from ignite_strategy.errors import CancelledError, ClusterError, InvalidArgument
 from ignite_strategy.estimator import call as calls
 from ignite_strategy.estimator.evaluation import Evaluation, Pace, step_of
 from ignite_strategy.estimator.existing import Evaluations
+from ignite_strategy.estimator.hooks import for_chief
 from ignite_strategy.estimator.relay import Relay
-from ignite_strategy.estimator.session import GuardedCreator
+from ignite_strategy.estimator.session import MAY_BE_LOSS, GuardedCreator
 from ignite_strategy.settings import Endpoint, parse_endpoint
 
 __all__ = ["Run"]
 
+_log = logging.getLogger(__name__)
+
 _POLL = 0.1
 _SECONDS_TO_EXPLAIN = 6.0  # a lost task is known later than its consequences: a lease must run out
+_SECONDS_OUT_OF_TOUCH = 25.0  # with the cluster; who watches the job gives up before
 _SECONDS_TO_OBEY = 3.0
 _SECONDS_TO_FOLLOW = 15.0  # the others may be writing a checkpoint before their last step
 
@@ -44,6 +49,7 @@ class Run:
       lost: Returns the error that names a lost task, agent or node, or None.
       report: Called with each :class:`Evaluation`.
       in_step: Whether all tasks take each step together.
+      out_of_touch: Tells whether just now no node of the cluster answers, so that what is lost may be known later.
     """
 
     def __init__(
@@ -53,12 +59,17 @@ class Run:
         lost: Callable[[], BaseException | None],
         report: Callable[[Evaluation], None] | None = None,
         in_step: bool = False,
+        out_of_touch: Callable[[], bool] = bool,
     ) -> None:
         self._lost = lost
+        self._out_of_touch = out_of_touch
         self._report = report
         self._in_step = in_step
         self._exhausted: dict[str, float] = {}
+        self._steps: dict[str, int] = {}
+        self._stop_after: int | None = None
         self._failure: BaseException | None = None
+        self._obeyed_by = 0.0
         self._ended = threading.Event()
         self._left = threading.Event()
         self._trainers: list[threading.Thread] = []
@@ -68,6 +79,7 @@ class Run:
         self._caller = threading.get_ident()
         self._call: calls.TrainingCall | None = call
         targets = _training_targets(cluster)
+        self._chief = _name(next(iter(targets)))
         self._trainers_expected = len(targets)
         self._relay = Relay(dict(targets))
         self._accompany(call)
@@ -119,8 +131,48 @@ class Run:
         )
 
     def exhausted(self, task: str) -> None:
-        """Notes that a task has come to the end of its rows."""
+        """Notes that a task has come to the end of its rows.
+
+        Raises:
+          InvalidArgumentError: No task had any.
+        """
+        if task not in self._exhausted:
+            _log.warning(
+                "the rows of %s have ended before max_steps: let the dataset in input_fn repeat (`.repeat()`), for no "
+                "checkpoint follows the end of the chief's rows, and collective training needs equal numbers",
+                task,
+            )
         self._exhausted.setdefault(task, time.monotonic())
+        if len(self._exhausted) >= self._trainers_expected and not self._steps:
+            self.end(
+                InvalidArgumentError(
+                    "TrainSpec's input_fn gave no task a row, or no whole batch: nothing was trained. Look at what it "
+                    "returns (len(list(input_fn().take(1))) with eager execution), and at filters in it"
+                )
+            )
+            self.check()
+
+    def count_step(self, task: str) -> None:
+        """Counts a training step that a task has taken."""
+        self._steps[task] = self._steps.get(task, 0) + 1
+
+    def is_over_for(self, task: str) -> bool:
+        """Tells whether a task shall take no further step, because the chief has ended training."""
+        taken = self._steps.get(task, 0)
+        return self._stop_after is not None and taken >= self._stop_after and task != self._chief
+
+    def stop_training(self) -> bool:
+        """Ends training after this step of the chief; False if the chief itself must take one more, with all others."""
+        together = self._in_step and self._trainers_expected > 1
+        self._stop_after = self._steps.get(self._chief, 0) + 1 if together else 0
+        return not together
+
+    def chief_is_done(self) -> None:
+        """Notes that the chief has ended training in good order."""
+        if self._in_step:
+            self._exhausted.setdefault(self._chief, time.monotonic())
+        elif self._stop_after is None and self._chief not in self._exhausted:
+            self._stop_after = 0
 
     def explain(self, error: Any, task: str, give_up: int = 0) -> None:
         """Raises what lies behind an error of a session, if it is known soon; else returns.
@@ -134,11 +186,12 @@ class Run:
           IgniteStrategyError: The reason.
         """
         deadline = time.monotonic() + _SECONDS_TO_EXPLAIN
+        latest = time.monotonic() + _SECONDS_OUT_OF_TOUCH
         while not self._ended.is_set():
             lost = self._lost()
             if lost is not None:
                 self.end(lost)
-            elif time.monotonic() > deadline:
+            elif time.monotonic() > (latest if self._out_of_touch() else deadline):
                 break
             self._ended.wait(_POLL)
         if self._ended.is_set():
@@ -153,6 +206,7 @@ class Run:
         if self._ended.is_set():
             return
         self._failure = failure
+        self._obeyed_by = time.monotonic() + _SECONDS_TO_OBEY
         self._tell_coordinator(failure)
         self._ended.set()
         self._relay.cut()
@@ -179,6 +233,7 @@ class Run:
     # Evaluation.
 
     def _accompany(self, call: calls.TrainingCall) -> None:
+        call.replace_hooks(for_chief(call.train_spec.hooks, self))
         directory = call.estimator.model_dir
         keep = call.estimator.config.keep_checkpoint_max or 0
         spec = call.eval_spec
@@ -203,15 +258,23 @@ class Run:
                 raise tf.errors.OutOfRangeError(None, None, "training is over")
             return path
 
-        evaluations = Evaluations(call.estimator.evaluate, latest_checkpoint, keep)
+        def evaluate(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return call.estimator.evaluate(*args, **kwargs)
+            except (*MAY_BE_LOSS, RuntimeError) as error:  # the latter: of writers of event files
+                self.explain(error, "the evaluator")
+                raise
+
+        evaluations = Evaluations(evaluate, latest_checkpoint, keep)
         call.replace_evaluation(evaluations, (_Check(self),), (_Report(self._report),))
 
     # The watch.
 
     def _watch_over(self) -> None:
         while self.is_on():
-            lost = self._lost()
-            if lost is not None:
+            if self._ended.is_set():
+                self._press()
+            elif (lost := self._lost()) is not None:
                 self.end(lost)
             elif self._is_stuck():
                 self.end(self._stuck())
@@ -227,8 +290,9 @@ class Run:
             self._relay.cut()
         self._relay.close()
         self._call = None  # it holds the frame, and with it whatever the caller had
-        # Else the event writers' threads stay, two to four for each call.
-        tf.compat.v1.summary.FileWriterCache.clear()
+        # Else the event writers' threads stay, two to four for each call. They may have lost the cluster.
+        with contextlib.suppress(Exception):
+            tf.compat.v1.summary.FileWriterCache.clear()
         self._left.set()
 
     def _is_stuck(self) -> bool:
@@ -240,9 +304,9 @@ class Run:
 
     def _stuck(self) -> InvalidArgumentError:
         return InvalidArgumentError(
-            f"the rows of {', '.join(self._exhausted)} have ended, and the other tasks wait for it at their next "
-            "step: tasks have unequal numbers of rows. Let the dataset in input_fn repeat (`.repeat()`); "
-            "TrainSpec(max_steps=...) ends training"
+            f"training of {', '.join(self._exhausted)} has ended, and the other tasks wait for it at their next "
+            "step: tasks have unequal numbers of rows, or a hook of model_fn ended one of them. Let the dataset in "
+            "input_fn repeat (`.repeat()`); TrainSpec(max_steps=...), and its hooks, end training"
         )
 
     def _threads(self) -> list[threading.Thread]:
@@ -253,6 +317,17 @@ class Run:
         deadline = time.monotonic() + _SECONDS_TO_OBEY
         for thread in self._threads():
             thread.join(max(0.0, deadline - time.monotonic()))
+        self._interrupt_threads()
+
+    def _press(self) -> None:
+        # TensorFlow makes a session again and again for a cluster that cannot be reached, and the call waits two
+        # minutes for a thread that does so.
+        if time.monotonic() > self._obeyed_by:
+            self._obeyed_by = time.monotonic() + _SECONDS_TO_OBEY
+            self._interrupt_threads()
+
+    def _interrupt_threads(self) -> None:
+        for thread in self._threads():
             if thread.is_alive():
                 _interrupt(thread)
 

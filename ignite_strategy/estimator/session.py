@@ -7,6 +7,7 @@ manager it made, the session it returned. Nothing of TensorFlow is patched.
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -18,13 +19,14 @@ from ignite_strategy.estimator.guards import require_no_python_ops
 if TYPE_CHECKING:
     from ignite_strategy.estimator.run import Run
 
-__all__ = ["GuardedCreator", "clear_variables"]
+__all__ = ["MAY_BE_LOSS", "GuardedCreator", "clear_variables"]
 
 _SECONDS_BETWEEN_LOOKS = 1.0  # at a model that the chief has not initialised yet; TensorFlow waits 30
 _SECONDS_TO_CLOSE = 2.0
 _SECONDS_TO_CLEAR = 5.0
 _MOST_BROKEN_SESSIONS = 8
 _RUNS_THAT_ARE_PROGRESS = 20
+_DELETE = tf.compat.v1.Session.__del__.__code__
 
 # TensorFlow makes a new session after these by itself.
 _RETRIED = (tf.errors.AbortedError, tf.errors.UnavailableError)
@@ -36,6 +38,7 @@ _SUSPICIOUS = (
     tf.errors.InternalError,
     tf.errors.UnknownError,
 )
+MAY_BE_LOSS = (*_RETRIED, *_SUSPICIOUS)
 
 
 class GuardedCreator(tf.compat.v1.train.SessionCreator):  # type: ignore[misc]
@@ -88,6 +91,10 @@ class GuardedCreator(tf.compat.v1.train.SessionCreator):  # type: ignore[misc]
         self._runs = 0
 
         def run(*args: Any, **kwargs: Any) -> Any:
+            is_step = _is_step(*args, **kwargs)
+            if is_step and self._run.is_over_for(self._task):
+                # To MonitoredSession, an orderly end.
+                raise tf.errors.OutOfRangeError(None, None, "the chief has ended training")
             try:
                 result = kind.run(weak(), *args, **kwargs)
             except tf.errors.OutOfRangeError:
@@ -99,9 +106,15 @@ class GuardedCreator(tf.compat.v1.train.SessionCreator):  # type: ignore[misc]
             self._runs += 1
             if self._runs == _RUNS_THAT_ARE_PROGRESS:
                 self._broken = 0
+            if is_step:
+                self._run.count_step(self._task)
             return result
 
         def close() -> None:
+            # A session is deleted unclosed when an uncaught error's frames hold it to the end of the
+            # interpreter, or amid anything by the collector of garbage: no thread can be started there.
+            if sys._getframe(1).f_code is _DELETE:
+                return
             # Closing a session whose peers have closed theirs can take half a minute. It only frees what
             # ends with the tasks.
             closing = threading.Thread(
@@ -124,6 +137,11 @@ class GuardedCreator(tf.compat.v1.train.SessionCreator):  # type: ignore[misc]
                 self._run.wait(1.0)  # TensorFlow tries again at once, for ever
         elif isinstance(error, _SUSPICIOUS):
             self._run.explain(error, self._task)
+
+
+def _is_step(fetches: Any, *unused: Any, **kwargs: Any) -> bool:
+    """Whether a MonitoredSession runs its caller's step, with what hooks wish, and not a hook something else."""
+    return isinstance(fetches, dict) and "caller" in fetches
 
 
 def clear_variables(address: str) -> None:

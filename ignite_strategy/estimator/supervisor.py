@@ -24,6 +24,7 @@ class Supervisor:
       lost: Returns the error that names a lost task, agent or node, or None.
       report: Called with each evaluation.
       in_step: Whether all tasks take each step together.
+      out_of_touch: Tells whether just now no node of the cluster answers.
     """
 
     def __init__(
@@ -32,11 +33,13 @@ class Supervisor:
         lost: Callable[[], BaseException | None],
         report: Callable[[Evaluation], None] | None = None,
         in_step: bool = False,
+        out_of_touch: Callable[[], bool] = bool,
     ) -> None:
         self._cluster = cluster
         self._lost = lost
         self._report = report
         self._in_step = in_step
+        self._out_of_touch = out_of_touch
         self._run: Run | None = None
 
     def begin(self, frame: FrameType) -> None:
@@ -60,7 +63,7 @@ class Supervisor:
         cluster = self._cluster()
         if cluster.get("ps"):
             clear_variables(cluster["ps"][0])
-        self._run = Run(call, cluster, self._lost, self._report, self._in_step)
+        self._run = Run(call, cluster, self._lost, self._report, self._in_step, self._out_of_touch)
 
     def enter(self, in_graph: bool) -> None:
         """Notes the thread that trains a task, or all of them; called in that thread."""

@@ -19,12 +19,21 @@ def cache_folder() -> Path:
     """The one folder for downloads and state.
 
     It is ``$IGNITE_STRATEGY_CACHE``, else ``$XDG_CACHE_HOME/ignite-strategy``, else ``~/.cache/ignite-strategy``.
+
+    Raises:
+      InvalidArgumentError: It is a file.
     """
     named = os.environ.get("IGNITE_STRATEGY_CACHE")
-    if named:
-        return Path(named).expanduser().absolute()
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base).expanduser() if base else Path.home() / ".cache") / "ignite-strategy"
+    if named:
+        folder = Path(named).expanduser().absolute()
+    else:
+        folder = (Path(base).expanduser() if base else Path.home() / ".cache") / "ignite-strategy"
+    if folder.is_file():
+        raise InvalidArgumentError(
+            f"{folder} is a file, and downloads go there: set IGNITE_STRATEGY_CACHE to a folder"
+        )
+    return folder
 
 
 def run_folder() -> Path:

@@ -129,6 +129,7 @@ class JobRunner:
         self.id = job
         self.assignment = assignment
         self.failure: TaskLostError | None = None
+        self.out_of_touch = False
         self._topology = topology
         self._environment = dict(environment or {})
         self._start_timeout = start_timeout
@@ -262,7 +263,9 @@ class JobRunner:
             try:
                 self._turn(due)
                 contact = time.monotonic()
+                self.out_of_touch = False
             except (ConnectionFailedError, CancelledError) as error:
+                self.out_of_touch = isinstance(error, ConnectionFailedError)
                 if time.monotonic() - contact > _CONTACT_SECONDS:
                     self._fail_contact(error)
                     return

@@ -282,6 +282,11 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
         """What the job has lost, if it has."""
         return self._runner.failure if self._runner else None
 
+    @property
+    def is_out_of_touch(self) -> bool:
+        """Whether just now no node of the cluster answers; :attr:`failure` says so if it lasts."""
+        return self._runner is not None and self._runner.out_of_touch
+
     def on_failure(self, callback: Callable[[TaskLostError], None]) -> None:
         """Calls ``callback`` from a thread when a task, an agent or a node is lost."""
         self._callbacks.append(callback)

@@ -17,7 +17,7 @@ def _plan(work: Work) -> Plan:
     return Plan(work, _CACHES, FILES)
 
 
-def writing(mebibytes: int) -> Plan:
+def writing(mebibytes: int, disk: str) -> Plan:
     """Sequential writing."""
     few = min(mebibytes, 128)
     return _plan(
@@ -29,6 +29,9 @@ def writing(mebibytes: int) -> Plan:
                 Entry("ours, 4 MiB at a time", "igfs", "write", options={"chunk": 4 * MIB}),
                 Entry("ours, 64 KiB at a time", "igfs", "write", options={"chunk": 64 * KIB}),
                 Entry("raw puts of 512 KiB", "raw_kv", "write"),
+                Entry(
+                    "local disk, TensorFlow, 4 MiB", "igfs", "write", options={"chunk": 4 * MIB, "disk": disk}
+                ),
                 Entry(
                     "tensorflow-io, 4 MiB at a time",
                     "tensorflow_io",
@@ -53,7 +56,7 @@ def writing(mebibytes: int) -> Plan:
     )
 
 
-def reading(mebibytes: int) -> Plan:
+def reading(mebibytes: int, disk: str) -> Plan:
     """Sequential reading."""
     few = min(mebibytes, 64)
     return _plan(
@@ -65,6 +68,9 @@ def reading(mebibytes: int) -> Plan:
                 Entry("ours, 4 MiB at a time", "igfs", "read into", options={"chunk": 4 * MIB}),
                 Entry("ours, TensorFlow, 4 MiB", "igfs", "read", options={"chunk": 4 * MIB}),
                 Entry("raw gets of 512 KiB", "raw_kv", "read"),
+                Entry(
+                    "local disk, TensorFlow, 4 MiB", "igfs", "read", options={"chunk": 4 * MIB, "disk": disk}
+                ),
                 Entry(
                     "tensorflow-io, 4 MiB at a time",
                     "tensorflow_io",
@@ -82,7 +88,7 @@ def reading(mebibytes: int) -> Plan:
     )
 
 
-def pieces(mebibytes: int) -> Plan:
+def pieces(mebibytes: int, disk: str) -> Plan:
     """Reading here and there."""
     file = {"file": mebibytes}
     return _plan(
@@ -94,6 +100,7 @@ def pieces(mebibytes: int) -> Plan:
                 Entry("ours", "igfs", "pieces into", options=file),
                 Entry("ours, TensorFlow", "igfs", "pieces", options=file),
                 Entry("raw gets of 512 KiB", "raw_kv", "pieces", options=file),
+                Entry("local disk, TensorFlow", "igfs", "pieces", options={**file, "disk": disk}),
             ],
             [
                 Target("ours", "raw gets of 512 KiB", 0.6),
@@ -179,9 +186,9 @@ def changing(calls: int) -> list[Plan]:
 def plans(options: Any, disk: str) -> list[Plan]:
     """All works on files."""
     return [
-        writing(options.mebibytes),
-        reading(options.mebibytes),
-        pieces(min(options.mebibytes, 512)),
+        writing(options.mebibytes, disk),
+        reading(options.mebibytes, disk),
+        pieces(min(options.mebibytes, 512), disk),
         copying(options.mebibytes),
         checkpoint(options.mebibytes // 2, disk),
         looking(options.calls),

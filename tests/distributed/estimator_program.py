@@ -93,13 +93,29 @@ def slow_evaluation_model_fn(features, labels, mode, config, params):  # type: i
     return model_fn(features, labels, mode, config, params)
 
 
-def train(config, max_steps, train_fn=input_fn, model=model_fn, sleep=0.0, throttle=0):  # type: ignore[no-untyped-def]
+class Broken(tf.estimator.SessionRunHook):
+    """A user's hook with a fault."""
+
+    def after_run(self, run_context: object, run_values: object) -> None:
+        raise RuntimeError("the hook is broken")
+
+
+def early_stopping(estimator: tf.estimator.Estimator) -> list[tf.estimator.SessionRunHook]:
+    return [
+        tf.estimator.experimental.make_early_stopping_hook(
+            estimator, lambda: steps.get("chief 0", 0) >= 15, run_every_secs=None, run_every_steps=1
+        )
+    ]
+
+
+def train(config, max_steps, train_fn=input_fn, model=model_fn, sleep=0.0, throttle=0, hooks=lambda _: []):  # type: ignore[no-untyped-def]
     steps.clear()
     begun = time.monotonic()
+    estimator = tf.estimator.Estimator(model, config=config, params={"sleep": sleep})
     try:
         tf.estimator.train_and_evaluate(
-            tf.estimator.Estimator(model, config=config, params={"sleep": sleep}),
-            tf.estimator.TrainSpec(train_fn, max_steps=max_steps),
+            estimator,
+            tf.estimator.TrainSpec(train_fn, max_steps=max_steps, hooks=hooks(estimator)),
             tf.estimator.EvalSpec(finite, steps=None, start_delay_secs=0, throttle_secs=throttle),
         )
         tell("returned", seconds=time.monotonic() - begun, steps=steps)
@@ -113,6 +129,8 @@ def train(config, max_steps, train_fn=input_fn, model=model_fn, sleep=0.0, throt
             cause=cause,
             steps=steps,
         )
+        if isinstance(error, RuntimeError) and "hook" in str(error):
+            raise  # the interpreter ends with a session in its last traceback
 
 
 def threads() -> list[str]:
@@ -161,6 +179,14 @@ def main() -> None:
                 train(config_for(MODEL_DIR + "-2"), 40, model=late_chief_model_fn, sleep=0.02)
             elif act.startswith("to "):
                 train(config, int(act[3:]))
+            elif act == "no rows":
+                train(config, 10, lambda: input_fn().take(0))  # type: ignore[attr-defined]
+            elif act == "early stopping":
+                train(config, 1_000_000, hooks=early_stopping)
+            elif act == "stop at 10":
+                train(config, 1_000_000, hooks=lambda _: [tf.estimator.StopAtStepHook(num_steps=10)])
+            elif act == "broken hook":
+                train(config, 1_000_000, hooks=lambda _: [Broken()])
             elif act == "long":
                 train(config, 1_000_000, sleep=0.02, throttle=600)
             tell("threads", names=threads())

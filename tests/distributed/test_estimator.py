@@ -179,10 +179,33 @@ def test_unequal_numbers_of_rows(run: Any) -> None:
     program = run("collective", "eager", "uneven")
     raised = program.wait("raised", 120)
     assert raised["type"] == "InvalidArgumentError"
-    assert "the rows of task worker:0 have ended" in raised["text"]
+    assert "training of task worker:0 has ended" in raised["text"]
     assert "repeat" in raised["text"]
     assert raised["seconds"] < 45
     assert program.exit(15) == 0, program.story()
+
+
+@pytest.mark.parametrize("strategy", ["collective", "parameter_server"])
+def test_hooks_that_end_training_end_it_for_all_tasks(run: Any, strategy: str) -> None:
+    """TensorFlow runs them on the chief only: the others trained on, or waited for it for ever.
+
+    An input without a row is an error, and not a success; a broken hook ends the program.
+    """
+    program = run(strategy, "eager", "no rows", "early stopping", "stop at 10", "broken hook")
+    raised = program.wait("raised", 60)
+    assert raised["type"] == "InvalidArgumentError", program.story()
+    assert "gave no task a row" in raised["text"]
+    for taken in (16, 10):  # the first hook looks before the model's own one has counted
+        returned = program.wait("returned", 60)
+        assert returned["seconds"] < 30
+        if strategy == "collective":  # the others are in the next step when the chief's hook asks
+            assert returned["steps"] == {"chief 0": taken + 1, "worker 0": taken + 1}
+        else:
+            assert 1 <= returned["steps"]["chief 0"] <= taken
+    raised = program.wait("raised", 60)
+    assert (raised["type"], raised["text"]) == ("RuntimeError", "the hook is broken")
+    assert program.exit(20) == 1, program.story()
+    wait_until_gone(pids(program), 10)
 
 
 def test_parameter_server(run: Any) -> None:
@@ -271,6 +294,26 @@ def test_a_lost_agent_or_node_ends_the_run_with_its_name(victim: str, tmp_path: 
             assert raised["type"] == "TaskLostError"
             assert victim in raised["text"]
             assert str(node.node_id) in raised["text"]
+            assert program.exit(20) == 0, program.story()
+        finally:
+            program.close()
+
+
+@pytest.mark.parametrize("strategy", ["collective", "parameter_server"])
+def test_the_whole_cluster_ends(strategy: str, tmp_path: Path) -> None:
+    with LocalCluster(nodes=2, agents=True) as own:
+        with contextlib.closing(connect(own.addresses)) as client:
+            create_cache(client, "ESTIMATOR", partitions=2)
+        model = f"igfs://{own.addresses[0]}/model"
+        program = Program(own.addresses[0], "ESTIMATOR", strategy, model, "eager", "long", folder=tmp_path)
+        try:
+            program.wait("first step", 90)
+            time.sleep(1)
+            address = own.addresses[0]
+            own.close()
+            raised = program.wait("raised", 40)
+            # A writer of event files may be the first to notice.
+            assert raised["type"] == "TaskLostError" or address in raised["text"], program.story()
             assert program.exit(20) == 0, program.story()
         finally:
             program.close()

@@ -58,6 +58,10 @@ def test_no_node_is_unavailable_and_never_not_found() -> None:
         lambda: gfile.rename(f"{uri}/a", f"{uri}/b"),
         lambda: gfile.remove(f"{uri}/a"),
         lambda: tf.io.read_file(f"{uri}/checkpoint"),
+        lambda: gfile.listdir(uri),
+        lambda: gfile.glob(f"{uri}/model.ckpt-*.index"),
+        lambda: list(gfile.walk(uri)),
+        lambda: gfile.rmtree(uri),
     ):
         with pytest.raises(tf.errors.UnavailableError, match=r"127\.0\.0\.1"):
             act()

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from ignite_strategy.errors import NotFoundError
+from ignite_strategy.errors import InvalidArgumentError, NotFoundError
 from ignite_strategy.local.folders import cache_folder, cluster_file
 from ignite_strategy.topology.caches import template_bean
 
@@ -61,3 +61,6 @@ def test_the_cache_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(cache_folder()) == "/x/ignite-strategy"
     monkeypatch.setenv("IGNITE_STRATEGY_CACHE", "/y/z")
     assert str(cache_folder()) == "/y/z"
+    monkeypatch.setenv("IGNITE_STRATEGY_CACHE", __file__)
+    with pytest.raises(InvalidArgumentError, match="IGNITE_STRATEGY_CACHE"):
+        cache_folder()

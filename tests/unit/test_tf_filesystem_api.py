@@ -22,10 +22,11 @@ TABLES = {
         "init", "cleanup", "new_random_access_file", "new_writable_file", "new_appendable_file", "create_dir",
         "recursively_create_dir", "delete_file", "delete_dir", "delete_recursively", "rename_file", "copy_file",
         "path_exists", "paths_exist", "stat", "is_directory", "get_file_size", "translate_name", "get_children",
+        "get_matching_paths",
     ],
 }  # fmt: skip
 UNUSED = [
-    "new_read_only_memory_region_from_file", "get_matching_paths", "flush_caches", "start_transaction",
+    "new_read_only_memory_region_from_file", "flush_caches", "start_transaction",
     "end_transaction", "add_to_transaction", "get_transaction_for_path", "get_or_start_transaction_for_path",
     "decode_transaction_token", "get_filesystem_configuration", "set_filesystem_configuration",
     "get_filesystem_configuration_option", "set_filesystem_configuration_option", "get_filesystem_configuration_keys",

@@ -7,9 +7,12 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "native/igfs/backend.h"
 #include "native/igfs/copy.h"
+#include "native/igfs/glob.h"
 #include "native/igfs/path.h"
 #include "native/igfs/target.h"
 #include "native/tensorflow/tf_filesystem_api.h"
@@ -243,11 +246,25 @@ void Stat(const TfFilesystem*, const char* uri, FileStatistics* statistics, TF_S
   });
 }
 
+// TensorFlow's listdir and walk ask this first and take every error for "no": a cluster that cannot be
+// reached would be an empty one, or NotFound. Where it cannot be told, the answer is yes; what follows then
+// says why.
+bool CannotTell(const Error& error) {
+  return error.code() != Code::kNotFound && error.code() != Code::kFailedPrecondition &&
+         error.code() != Code::kCancelled;
+}
+
 bool IsDirectory(const TfFilesystem*, const char* uri, TF_Status* status) {
   bool is_directory = false;
   Run(status, [&](const Wait& wait) {
-    const Target target = Open(uri);
-    is_directory = target.backend->GetStatus(target.path, wait).is_directory;
+    Target target;
+    try {
+      target = Open(uri);
+      is_directory = target.backend->GetStatus(target.path, wait).is_directory;
+    } catch (const Error& error) {
+      if (!CannotTell(error)) throw;
+      is_directory = true;
+    }
     if (!is_directory) {
       throw Error(Code::kFailedPrecondition,
                   target.backend->Describe(target.path) + " is a file, not a directory");
@@ -280,18 +297,42 @@ char* TranslateName(const TfFilesystem*, const char* uri) {
   }
 }
 
-int GetChildren(const TfFilesystem*, const char* uri, char*** entries, TF_Status* status) {
+// Gives TensorFlow the texts that `find(const Wait&)` returns.
+template <typename Find>
+int GiveTexts(char*** entries, TF_Status* status, Find find) {
   int count = 0;
   *entries = nullptr;
   Run(status, [&](const Wait& wait) {
-    const Target target = Open(uri);
-    const auto children = target.backend->List(target.path, wait);
-    auto* names = static_cast<char**>(std::malloc(sizeof(char*) * (children.size() + 1)));
-    if (names == nullptr) throw std::bad_alloc();
-    for (const auto& [name, unused] : children) names[count++] = CopyOf(name);
-    *entries = names;
+    const std::vector<std::string> texts = find(wait);
+    auto* copies = static_cast<char**>(std::malloc(sizeof(char*) * (texts.size() + 1)));
+    if (copies == nullptr) throw std::bad_alloc();
+    for (const std::string& text : texts) copies[count++] = CopyOf(text);
+    *entries = copies;
   });
   return count;
+}
+
+int GetChildren(const TfFilesystem*, const char* uri, char*** entries, TF_Status* status) {
+  return GiveTexts(entries, status, [&](const Wait& wait) {
+    const Target target = Open(uri);
+    std::vector<std::string> names;
+    for (auto& [name, unused] : target.backend->List(target.path, wait)) names.push_back(std::move(name));
+    return names;
+  });
+}
+
+// TensorFlow's own one takes a cluster that cannot be reached for one without files.
+int GetMatchingPaths(const TfFilesystem*, const char* glob, char*** entries, TF_Status* status) {
+  return GiveTexts(entries, status, [&](const Wait& wait) {
+    const std::string text = glob;
+    const std::string root = text.substr(0, text.find('/', text.find("://") + 3));
+    const Target target = Open(glob);
+    std::vector<std::string> paths;
+    for (const igfs::Path& path : igfs::Glob(*target.backend, target.path, wait)) {
+      paths.push_back(root + igfs::FormatPath(path));
+    }
+    return paths;
+  });
 }
 
 // --- 4. Registration
@@ -343,6 +384,7 @@ FilesystemOps* TreeTable() {
   table->get_file_size = GetFileSize;
   table->translate_name = TranslateName;
   table->get_children = GetChildren;
+  table->get_matching_paths = GetMatchingPaths;
   return table;
 }
 

@@ -76,7 +76,8 @@ struct FilesystemOps {
   std::int64_t (*get_file_size)(const Filesystem* filesystem, const char* path, TF_Status* status);
   char* (*translate_name)(const Filesystem* filesystem, const char* uri);
   int (*get_children)(const Filesystem* filesystem, const char* path, char*** entries, TF_Status* status);
-  Unused get_matching_paths;  // TensorFlow's own one works on get_children
+  int (*get_matching_paths)(const Filesystem* filesystem, const char* glob, char*** entries,
+                            TF_Status* status);
   Unused flush_caches;
   Unused start_transaction, end_transaction, add_to_transaction, get_transaction_for_path,
       get_or_start_transaction_for_path, decode_transaction_token;
