@@ -93,6 +93,11 @@ class Backend {
 // never kNotFound, because a caller that hears kNotFound believes that there is no such file.
 Error Outward(const Error& error);
 
+// Whether a call failed because there is no such file or directory, or another kind of one.
+inline bool MeansNotThere(const Error& error) {
+  return error.code() == Code::kNotFound || error.code() == Code::kFailedPrecondition;
+}
+
 }  // namespace igfs
 }  // namespace ignite_strategy
 

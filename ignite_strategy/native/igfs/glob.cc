@@ -16,13 +16,15 @@ Path Below(const Path& directory, const std::string& name) {
   return path;
 }
 
+bool IsLiteral(const std::string& name) { return name.find_first_of("*?[\\") == std::string::npos; }
+
 // What `look` returns, or nothing if there is no such file or directory.
 template <typename Look>
 auto IfThere(Look look) -> std::optional<decltype(look())> {
   try {
     return look();
   } catch (const Error& error) {
-    if (error.code() != Code::kNotFound && error.code() != Code::kFailedPrecondition) throw;
+    if (!MeansNotThere(error)) throw;
     return std::nullopt;
   }
 }
@@ -31,10 +33,9 @@ auto IfThere(Look look) -> std::optional<decltype(look())> {
 
 std::vector<Path> Glob(Backend& backend, const Path& pattern, const Wait& wait) {
   std::vector<Path> found{Path()};
-  bool seen = false;  // whether what was found has been seen in a directory
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     std::vector<Path> next;
-    const bool literal = pattern[i].find_first_of("*?[\\") == std::string::npos;
+    const bool literal = IsLiteral(pattern[i]);
     for (const Path& directory : found) {
       if (literal) {
         next.push_back(Below(directory, pattern[i]));
@@ -49,10 +50,9 @@ std::vector<Path> Glob(Backend& backend, const Path& pattern, const Wait& wait) 
         }
       }
     }
-    seen = !literal;
     found = std::move(next);
   }
-  if (seen) return found;
+  if (!pattern.empty() && !IsLiteral(pattern.back())) return found;  // each seen in its directory
   std::vector<Path> there;
   for (Path& path : found) {
     if (IfThere([&] { return backend.GetStatus(path, wait); })) there.push_back(std::move(path));

@@ -249,11 +249,6 @@ void Stat(const TfFilesystem*, const char* uri, FileStatistics* statistics, TF_S
 // TensorFlow's listdir and walk ask this first and take every error for "no": a cluster that cannot be
 // reached would be an empty one, or NotFound. Where it cannot be told, the answer is yes; what follows then
 // says why.
-bool CannotTell(const Error& error) {
-  return error.code() != Code::kNotFound && error.code() != Code::kFailedPrecondition &&
-         error.code() != Code::kCancelled;
-}
-
 bool IsDirectory(const TfFilesystem*, const char* uri, TF_Status* status) {
   bool is_directory = false;
   Run(status, [&](const Wait& wait) {
@@ -262,7 +257,7 @@ bool IsDirectory(const TfFilesystem*, const char* uri, TF_Status* status) {
       target = Open(uri);
       is_directory = target.backend->GetStatus(target.path, wait).is_directory;
     } catch (const Error& error) {
-      if (!CannotTell(error)) throw;
+      if (igfs::MeansNotThere(error) || error.code() == Code::kCancelled) throw;
       is_directory = true;
     }
     if (!is_directory) {
