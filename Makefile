@@ -26,7 +26,7 @@ export IGNITE_STRATEGY_NEWEST_PYTHON := $(NEWEST)/bin/python
 # The build tools come from the environment, not from whatever this machine has.
 export PATH := $(VENV)/bin:$(PATH)
 
-.PHONY: help setup build newest demo test test-fast test-matrix bench fuzz fuzz-seeds soak-igfs check format wheel clean prerequisites
+.PHONY: help setup build newest demo test test-fast test-matrix bench fuzz fuzz-seeds soak soak-igfs soak-cluster check format wheel clean prerequisites
 .DELETE_ON_ERROR:
 
 help: ## This list
@@ -41,7 +41,7 @@ $(VENV)/.dependencies: pyproject.toml | prerequisites
 	@echo "== environment: $(VENV) (downloads are kept in $(CACHE))"
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	@$(PY) -m pip install -q --upgrade pip
-	@$(PYTHON) .ci/requirements.py build estimator local test example check | $(PY) -m pip install -q -r /dev/stdin
+	@$(PYTHON) .ci/requirements.py build estimator local zookeeper test example check | $(PY) -m pip install -q -r /dev/stdin
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.dependencies $(SOURCES)
@@ -102,6 +102,11 @@ fuzz: build ## Damaged pages, objects and answers, with the sanitizers in the na
 
 soak-igfs: build ## Half an hour of killed writers, renamers, readers and nodes on igfs://: SECONDS=1800 KILLS=200 NODES=6
 	@$(PY) -m tests.soak.igfs $(if $(SECONDS),--seconds $(SECONDS)) $(if $(KILLS),--kills $(KILLS)) $(if $(NODES),--nodes $(NODES))
+
+soak-cluster: build ## Half an hour of killed tasks, agents and nodes while a model is trained: SECONDS=1800
+	@$(PY) -m tests.soak.cluster $(if $(SECONDS),--seconds $(SECONDS))
+
+soak: soak-igfs soak-cluster ## Both, an hour
 
 check: $(VENV)/.built ## Formatting, lint and types
 	@$(PY) -m ruff check .

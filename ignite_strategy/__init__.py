@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ignite_strategy.dataset.read import read as read
     from ignite_strategy.dataset.write import write as write
     from ignite_strategy.estimator import IgniteStrategy as IgniteStrategy
+    from ignite_strategy.estimator import train_and_evaluate as train_and_evaluate
     from ignite_strategy.local import LocalCluster as LocalCluster
     from ignite_strategy.topology import IgniteClusterResolver as IgniteClusterResolver
 
@@ -30,6 +31,7 @@ _EXPORTS = {
     "LocalCluster": "ignite_strategy.local",
     "accept_data_loss": "ignite_strategy.dataset",
     "read": "ignite_strategy.dataset",
+    "train_and_evaluate": "ignite_strategy.estimator",
     "write": "ignite_strategy.dataset",
 }
 
@@ -41,6 +43,7 @@ __all__ = [
     "__version__",
     "accept_data_loss",
     "read",
+    "train_and_evaluate",
     "write",
 ]
 

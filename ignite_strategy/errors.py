@@ -199,6 +199,10 @@ class TaskLostError(ClusterError):
         self.exit_code = exit_code
 
 
+class StalledError(ClusterError):
+    """Training has taken no step for longer than it was allowed to."""
+
+
 # The codes of native/wire/error.h, which are TensorFlow's.
 _BY_CODE: dict[int, type[IgniteStrategyError]] = {
     1: CancelledError,

@@ -29,6 +29,7 @@ __all__ = [
     "Security",
     "Timeouts",
     "Tls",
+    "ZooKeeper",
     "checked_timeouts",
     "default_endpoints",
     "default_security",
@@ -218,6 +219,37 @@ class Security:
 
 
 PLAIN = Security()
+
+
+@dataclass(frozen=True)
+class ZooKeeper:
+    """Where client and agents meet instead of in an Ignite cache.
+
+    Attributes:
+      hosts: ``host:port,host:port/path``: the ensemble, and a path for this Ignite cluster (``/ignite-strategy``).
+      security: TLS; user and password (ZooKeeper's ``digest``), which make the entries theirs alone. ``ZOOKEEPER_TLS``,
+        ``ZOOKEEPER_CAFILE``, ``ZOOKEEPER_USERNAME`` and so on replace it.
+    """
+
+    hosts: str
+    security: Security = PLAIN
+
+    @staticmethod
+    def of(given: str | ZooKeeper | None) -> ZooKeeper | None:
+        """What an argument or, without one, ``IGNITE_STRATEGY_ZOOKEEPER`` says; nothing if neither does.
+
+        Raises:
+          InvalidArgumentError: It is neither a text nor a :class:`ZooKeeper`.
+        """
+        if given is None:
+            given = os.environ.get("IGNITE_STRATEGY_ZOOKEEPER") or None
+        if isinstance(given, str):
+            return ZooKeeper(given)
+        wrong: Any = given  # whatever the annotation says
+        if wrong is not None and not isinstance(wrong, ZooKeeper):
+            raise InvalidArgumentError(f"zookeeper={wrong!r}: give host:port,host:port/path")
+        return given
+
 
 # Variables with these prefixes replace settings, the first that is set: <PREFIX>TLS, _CAFILE, _CERTFILE, _KEYFILE,
 # _CERT_PASSWORD, _VERIFY, _CHECK_HOSTNAME, _USERNAME, _PASSWORD.

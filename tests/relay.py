@@ -12,6 +12,8 @@ from ignite_strategy.settings import Endpoint
 class Relay:
     """Passes bytes to a node and back; ``cut`` breaks all connections, ``cut_after`` does so in the middle of one.
 
+    While ``passing`` is cleared nothing is passed on, while ``answering`` is cleared no answer is.
+
     Attributes:
       port: Where it listens, on 127.0.0.1.
       connections: How many there were.
@@ -26,6 +28,11 @@ class Relay:
         self.connections = 0
         self.answered = 0
         self.budget: int | None = None
+        self.passing = threading.Event()
+        self.answering = threading.Event()
+        self.passing.set()
+        self.answering.set()
+        self._silent_from: int | None = None
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self) -> None:
@@ -38,10 +45,16 @@ class Relay:
         """Breaks all connections when clients have sent this many bytes, or nodes answered them."""
         self.budget = size
 
+    def hold_answers_from(self, operation: int) -> None:
+        """Passes this request of the thin protocol on, and no answer from then on."""
+        self._silent_from = operation
+
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # ends the accept that a thread waits in
         self._listener.close()
+        self.passing.set()
+        self.answering.set()
         self.cut()
 
     def _accept(self) -> None:
@@ -59,6 +72,11 @@ class Relay:
     def _pump(self, source: socket.socket, sink: socket.socket, answers: bool) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
+                self.passing.wait()
+                if answers:
+                    self.answering.wait()
+                elif self._silent_from is not None and data[4:6] == self._silent_from.to_bytes(2, "little"):
+                    self.answering.clear()
                 sink.sendall(data)
                 self.answered += len(data) * answers
                 if self.budget is not None:

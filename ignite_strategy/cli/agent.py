@@ -20,6 +20,12 @@ def agent(
     advertise: Optional[str] = typer.Option(
         None, metavar="HOST", help="The address under which tasks are reached, if the node's own do not do."
     ),
+    zookeeper: Optional[str] = typer.Option(
+        None,
+        metavar="HOST:PORT,.../PATH",
+        envvar="IGNITE_STRATEGY_ZOOKEEPER",
+        help="Meet clients in ZooKeeper instead of an Ignite cache; they need zookeeper= with the same text.",
+    ),
     die_with: Optional[int] = typer.Option(
         None, hidden=True, metavar="PID", help="End with this parent process."
     ),
@@ -31,8 +37,9 @@ def agent(
 
     \b
       ignite-strategy agent --node localhost:10800
+      ignite-strategy agent --node localhost:10800 --zookeeper zk-0:2181,zk-1:2181/training
     """  # noqa: D301
     from ignite_strategy.runtime.agent import serve
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s agent: %(message)s")
-    serve(node, folder, advertise, die_with)
+    serve(node, folder, advertise, die_with, zookeeper)

@@ -153,7 +153,7 @@ def rm(paths: List[str] = _PATHS, recursive: bool = _RECURSIVE) -> None:
     for place in _expand(paths):
         if place.kind() == "directory" and not recursive:
             raise InvalidArgumentError(f"{place.url} is a directory: remove it with -r")
-        place.files.rm(place.path, recursive=recursive)
+        place.files.rm_exactly(place.path, recursive=recursive)
 
 
 @app.command()

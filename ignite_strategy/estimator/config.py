@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ignite_strategy.errors import InvalidArgumentError
 from ignite_strategy.estimator import guards
 from ignite_strategy.estimator.evaluation import Evaluation, print_evaluation
+from ignite_strategy.estimator.job import TrainingJob
 from ignite_strategy.estimator.strategy import IgniteStrategy
 from ignite_strategy.estimator.supervisor import Supervisor
 
@@ -42,6 +43,7 @@ def run_config(
     model_dir: Any = None,
     *,
     evaluator: bool | None = None,
+    restarts: int = 5,
     on_evaluation: Callable[[Evaluation], None] | None = print_evaluation,
     **arguments: Any,
 ) -> Any:
@@ -51,15 +53,17 @@ def run_config(
     and the graphs run in the tasks, where each reads the partitions of its own node. Evaluation runs here.
     The job is started if it was not.
 
-    ``tf.estimator.train_and_evaluate`` with it raises the resolver's ``TaskLostError`` within seconds when
-    a task, agent or node is lost, evaluates in an evaluator that honours ``throttle_secs`` but never
-    outlives training, and can be left with Ctrl-C.
+    ``tf.estimator.train_and_evaluate`` with it goes on from the last checkpoint when a task or an agent is lost (all
+    tasks are started again), raises the resolver's ``TaskLostError`` within seconds when a node is, evaluates in an
+    evaluator that honours ``throttle_secs`` but never outlives training, and can be left with Ctrl-C.
 
     Args:
       resolver: Where the tasks are.
       strategy: ``"collective"``, ``"parameter_server"`` or ``"mirrored"``, or an :class:`IgniteStrategy`.
       model_dir: Where checkpoints and events go; client and tasks must all see it, as they do ``igfs:///PATH``.
       evaluator: Whether ``train_and_evaluate`` evaluates; by default what the resolver was told.
+      restarts: How often in a row tasks are started again without having trained in between (20 steps), with growing
+        pauses; 0: what is lost ends training.
       on_evaluation: Called with each evaluation; prints a line by default.
       **arguments: RunConfig's; ``save_checkpoints_steps`` is 500 unless given.
 
@@ -74,6 +78,8 @@ def run_config(
     kind = strategy.kind if isinstance(strategy, IgniteStrategy) else strategy
     if kind not in guards.KINDS:
         raise InvalidArgumentError(f"strategy={kind!r}: there are {', '.join(guards.KINDS)}")
+    if restarts < 0:
+        raise InvalidArgumentError(f"restarts={restarts!r}: 0 or more")
     import tensorflow as tf
 
     known = set(inspect.signature(tf.estimator.RunConfig.__init__).parameters) - {"self", "model_dir"}
@@ -94,16 +100,12 @@ def run_config(
         guards.check_directory(model_dir)
     resolver.claim_directory(model_dir)
     trained_by = strategy if isinstance(strategy, IgniteStrategy) else IgniteStrategy(kind)
-    supervisor = Supervisor(
-        lambda: _training_cluster(resolver),
-        lambda: resolver.failure,
-        on_evaluation,
-        in_step=kind == "collective",
-        out_of_touch=lambda: resolver.is_out_of_touch,
-    )
+    resolver.allow_restarts(restarts, together=kind != "parameter_server")
+    job = TrainingJob(resolver)
+    supervisor = Supervisor(job, on_evaluation, in_step=kind == "collective")
     trained_by._supervisor = supervisor
     resolver.on_close(supervisor.close)
-    cluster = _training_cluster(resolver)
+    cluster = dict(job.cluster())
     if resolver.has_evaluator if evaluator is None else evaluator:
         cluster["evaluator"] = _EVALUATOR
     return tf.estimator.RunConfig(
@@ -120,8 +122,3 @@ def _with_defaults(arguments: dict[str, Any]) -> dict[str, Any]:
         arguments.pop("save_checkpoints_secs", None)
     arguments.setdefault("session_creation_timeout_secs", _SESSION_SECONDS)
     return arguments
-
-
-def _training_cluster(resolver: Any) -> dict[str, list[str]]:
-    cluster: dict[str, list[str]] = resolver.cluster_spec().as_dict()
-    return {job: list(tasks) for job, tasks in cluster.items() if job != "evaluator"}

@@ -99,13 +99,14 @@ class Pace:
         keep: int = 0,
         first_step: int = -1,
         is_last: Callable[[str], bool] = lambda _: False,
+        evaluated: int | None = None,
     ) -> None:
         self._training = training
         self._checkpoints = checkpoints
         self._throttle = throttle
         self._keep = keep
         self._not_before = time.monotonic() + start_delay
-        self._last_step: int | None = None
+        self._last_step = evaluated
         self._first_step = first_step
         self._is_last = is_last
 

@@ -24,10 +24,18 @@ class Evaluations:
       evaluate: The Estimator's own.
       latest_checkpoint: Returns the path of the next checkpoint to evaluate; raises when there will be none.
       keep: ``keep_checkpoint_max``, for the message.
+      exported: Called with what each exporter returned.
     """
 
-    def __init__(self, evaluate: Callable[..., Any], latest_checkpoint: Callable[[], str], keep: int) -> None:
+    def __init__(
+        self,
+        evaluate: Callable[..., Any],
+        latest_checkpoint: Callable[[], str],
+        keep: int,
+        exported: Callable[[Any], None] = lambda _: None,
+    ) -> None:
         self._evaluate = evaluate
+        self.exported = exported
         self.latest_checkpoint = latest_checkpoint
         self._keep = keep
         self._evaluated: dict[str, str] = {}
@@ -83,10 +91,13 @@ class _Exporter(tf.estimator.Exporter):  # type: ignore[misc]
         eval_result: Any,
         is_the_final_export: bool,
     ) -> Any:
-        return self._inner.export(
+        result = self._inner.export(
             estimator=estimator,
             export_path=export_path,
             checkpoint_path=self._evaluations.evaluated(checkpoint_path),
             eval_result=eval_result,
             is_the_final_export=is_the_final_export,
         )
+        if getattr(self._inner, "is_listed", True):  # our own one is not
+            self._evaluations.exported(result)
+        return result

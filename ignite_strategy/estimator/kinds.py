@@ -54,6 +54,12 @@ class _Standalone(IgniteStrategy):
             result.extended._container_strategy_weakref = weakref.ref(result)
         return result
 
+    def again(self) -> Any:
+        """A strategy of the same kind for another cluster, with the same supervisor."""
+        fresh = type(self)(self.kind, self.gpus_per_worker)
+        fresh._supervisor = self._supervisor
+        return fresh
+
     def _begin(self, frame: Any) -> None:
         if frame is not None and self._supervisor is not None:
             self._supervisor.begin(frame)
@@ -96,7 +102,7 @@ class CollectiveAllReduceStrategyV1(
     """Synchronous training; the gradients are reduced over all workers at each step."""
 
     def __init__(self, kind: str = "collective", gpus_per_worker: int = 0) -> None:
-        self.kind = kind
+        self.kind, self.gpus_per_worker = kind, gpus_per_worker
         with tf.Graph().as_default():
             tf.compat.v1.distribute.Strategy.__init__(
                 self,
@@ -112,7 +118,7 @@ class ParameterServerStrategyV1(_Standalone, parameter_server_strategy.Parameter
     """Asynchronous training; variables live on ps tasks."""
 
     def __init__(self, kind: str = "parameter_server", gpus_per_worker: int = 0) -> None:
-        self.kind = kind
+        self.kind, self.gpus_per_worker = kind, gpus_per_worker
         with tf.Graph().as_default():
             tf.compat.v1.distribute.Strategy.__init__(
                 self, _ParameterServerExtended(self, cluster_resolver=_no_cluster(gpus_per_worker))
@@ -123,8 +129,7 @@ class MirroredStrategyV1(_Standalone, mirrored_strategy.MirroredStrategyV1):  # 
     """Synchronous training in one graph over all workers."""
 
     def __init__(self, kind: str = "mirrored", gpus_per_worker: int = 0) -> None:
-        self.kind = kind
-        del gpus_per_worker
+        self.kind, self.gpus_per_worker = kind, gpus_per_worker
         with tf.Graph().as_default():
             # The only reduction that TensorFlow can do over the devices of several hosts in one graph.
             reduce = tf.distribute.ReductionToOneDevice()

@@ -13,7 +13,7 @@ import contextlib
 import selectors
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ignite_strategy.errors import ClusterError
 from ignite_strategy.estimator.tombstone import Tombstone
@@ -25,18 +25,20 @@ Task = tuple[str, int]
 
 _CHUNK = 256 * 1024
 _MOST_PENDING = 4 * 1024 * 1024  # a side that does not read must not fill our memory
+_MOST_PARKED = 64  # clients try again, and again
 _PATIENCE = 2.0
 
 
 class _Side:
     """One of the two sockets of a connection, and the bytes that wait to be sent on it."""
 
-    __slots__ = ("connecting", "ended", "other", "pending", "socket")
+    __slots__ = ("connecting", "ended", "other", "pending", "socket", "task")
 
     other: _Side
 
-    def __init__(self, sock: socket.socket, connecting: bool = False) -> None:
+    def __init__(self, sock: socket.socket, task: Task, connecting: bool = False) -> None:
         self.socket = sock
+        self.task = task
         self.connecting = connecting
         self.ended = False  # nothing more will come for this side: close it when its bytes are sent
         self.pending = bytearray()
@@ -62,6 +64,8 @@ class Relay:
         self._targets = _resolve(targets)
         self._listeners = {task: _listen() for task in targets}
         self._sides: set[_Side] = set()
+        self._paused: set[Task] = set()
+        self._parked: collections.deque[tuple[Task, socket.socket]] = collections.deque()
         self._orders: collections.deque[tuple[Callable[[], None], threading.Event]] = collections.deque()
         self._tombstone: Tombstone | None = None
         self._closed = False
@@ -83,13 +87,27 @@ class Relay:
         host, port = self._listeners[task].getsockname()[:2]
         return Endpoint(host, port)
 
+    def pause(self, tasks: Iterable[Task]) -> None:
+        """Closes the connections to some tasks; new ones wait until :meth:`retarget` says where to."""
+        chosen = set(tasks)
+
+        def order() -> None:
+            self._paused |= chosen
+            self._drop_all(chosen)
+
+        self._do(order)
+
     def retarget(self, targets: Mapping[Task, Endpoint]) -> None:
-        """Leads the ports to other addresses; connections to the old ones are closed."""
+        """Leads the ports of these tasks to other addresses; connections to the old ones are closed."""
         resolved = _resolve(targets)
 
         def order() -> None:
             self._targets.update(resolved)
-            self._drop_all()
+            self._paused -= set(resolved)
+            self._drop_all(set(resolved))
+            parked, self._parked = self._parked, collections.deque()
+            for task, accepted in parked:
+                self._take(task, accepted)
 
         self._do(order)
 
@@ -133,6 +151,8 @@ class Relay:
                         self._accept(key.data)
         finally:
             self._drop_all()
+            for _, parked in self._parked:
+                parked.close()
             for listener in self._listeners.values():
                 listener.close()
             self._selector.close()
@@ -150,9 +170,20 @@ class Relay:
             accepted, _ = self._listeners[task].accept()
         except OSError:
             return
+        self._take(task, accepted)
+
+    def _take(self, task: Task, accepted: socket.socket) -> None:
+        if task not in self._paused:
+            self._connect(task, accepted)
+            return
+        self._parked.append((task, accepted))
+        if len(self._parked) > _MOST_PARKED:
+            self._parked.popleft()[1].close()
+
+    def _connect(self, task: Task, accepted: socket.socket) -> None:
         family, address = self._targets[task]
-        client = _Side(accepted)
-        server = _Side(socket.socket(family, socket.SOCK_STREAM), connecting=True)
+        client = _Side(accepted, task)
+        server = _Side(socket.socket(family, socket.SOCK_STREAM), task, connecting=True)
         client.other, server.other = server, client
         for side in (client, server):
             side.socket.setblocking(False)
@@ -216,9 +247,10 @@ class Relay:
                     self._selector.unregister(one.socket)
                 one.socket.close()
 
-    def _drop_all(self) -> None:
+    def _drop_all(self, tasks: set[Task] | None = None) -> None:
         for side in list(self._sides):
-            self._drop(side)
+            if tasks is None or side.task in tasks:
+                self._drop(side)
 
 
 def _listen() -> socket.socket:

@@ -2,8 +2,9 @@
 
 When a task dies, TensorFlow's client notices nothing: its threads wait in C++ for a server that does not
 come back, and the interpreter waits for the threads. A :class:`Run` stands between: sessions reach their
-tasks through a :class:`Relay`; when the resolver reports a loss, or a thread fails, or the call is left by
-Ctrl-C, the relay is cut, every thread gets an answer and ends, and the call raises what has happened.
+tasks through a :class:`Relay`. When tasks are started again, the relay leads every session to them, and TensorFlow
+goes on from the last checkpoint. When the resolver reports a loss that does not heal, or a thread fails, or the call is
+left by Ctrl-C, the relay is cut, every thread gets an answer and ends, and the call raises what has happened.
 """
 
 from __future__ import annotations
@@ -18,13 +19,21 @@ from typing import Any
 
 import tensorflow as tf
 
-from ignite_strategy.errors import CancelledError, ClusterError, InvalidArgumentError
+from ignite_strategy.errors import (
+    CancelledError,
+    ClusterError,
+    InvalidArgumentError,
+    PreconditionError,
+    StalledError,
+)
 from ignite_strategy.estimator import call as calls
 from ignite_strategy.estimator.evaluation import Evaluation, Pace, step_of
 from ignite_strategy.estimator.existing import Evaluations
 from ignite_strategy.estimator.hooks import for_chief
+from ignite_strategy.estimator.job import TrainingJob
 from ignite_strategy.estimator.relay import Relay
 from ignite_strategy.estimator.session import MAY_BE_LOSS, GuardedCreator
+from ignite_strategy.estimator.training import Account
 from ignite_strategy.settings import Endpoint, parse_endpoint
 
 __all__ = ["Run"]
@@ -35,6 +44,7 @@ _POLL = 0.1
 _SECONDS_TO_EXPLAIN = 6.0  # a lost task is known later than its consequences: a lease must run out
 _SECONDS_OUT_OF_TOUCH = 25.0  # with the cluster; who watches the job gives up before
 _SECONDS_TO_OBEY = 3.0
+_STEPS_THAT_ARE_PROGRESS = 20
 _SECONDS_TO_FOLLOW = 15.0  # the others may be writing a checkpoint before their last step
 
 Task = tuple[str, int]
@@ -45,24 +55,31 @@ class Run:
 
     Args:
       call: The call.
-      cluster: The tasks' addresses, job name -> list of ``host:port``.
-      lost: Returns the error that names a lost task, agent or node, or None.
+      job: The job whose tasks train.
+      attempt: Which attempt of it.
+      cluster: The addresses of its tasks, job name -> list of ``host:port``.
       report: Called with each :class:`Evaluation`.
       in_step: Whether all tasks take each step together.
-      out_of_touch: Tells whether just now no node of the cluster answers, so that what is lost may be known later.
+      account: Of the training that this call is one attempt of, if it may take several.
     """
 
     def __init__(
         self,
         call: calls.TrainingCall,
+        job: TrainingJob,
+        attempt: int,
         cluster: Mapping[str, list[str]],
-        lost: Callable[[], BaseException | None],
         report: Callable[[Evaluation], None] | None = None,
         in_step: bool = False,
-        out_of_touch: Callable[[], bool] = bool,
+        account: Account | None = None,
     ) -> None:
-        self._lost = lost
-        self._out_of_touch = out_of_touch
+        self._account = account or Account()
+        self._stepped = time.monotonic()
+        self._job = job
+        self.attempt = attempt
+        self._attempts = dict(job.attempts())
+        self._away: set[Task] = set()  # tasks that are being started again
+        self._chief_is_done = False
         self._report = report
         self._in_step = in_step
         self._exhausted: dict[str, float] = {}
@@ -100,6 +117,19 @@ class Run:
     def wait(self, seconds: float) -> bool:
         """Waits; True as soon as the run has failed."""
         return self._ended.wait(seconds)
+
+    def await_task(self, task: str) -> None:
+        """Waits while a task is being started again; called before a session with it is made.
+
+        Raises:
+          IgniteStrategyError: The run has failed.
+          OutOfRangeError: Training is over, which is how TensorFlow's loops end in good order.
+        """
+        while task in map(_name, tuple(self._away)) and not self.wait(_POLL):
+            pass
+        self.check()
+        if self._chief_is_done:
+            raise tf.errors.OutOfRangeError(None, None, "the chief has ended training")
 
     def training_is_over(self) -> bool:
         """Tells whether every training task's thread has ended."""
@@ -154,7 +184,11 @@ class Run:
 
     def count_step(self, task: str) -> None:
         """Counts a training step that a task has taken."""
-        self._steps[task] = self._steps.get(task, 0) + 1
+        self._steps[task] = taken = self._steps.get(task, 0) + 1
+        self._stepped = time.monotonic()
+        if taken == _STEPS_THAT_ARE_PROGRESS:
+            self._account.has_trained = True
+            self._job.note_progress(self.attempt)
 
     def is_over_for(self, task: str) -> bool:
         """Tells whether a task shall take no further step, because the chief has ended training."""
@@ -167,31 +201,41 @@ class Run:
         self._stop_after = self._steps.get(self._chief, 0) + 1 if together else 0
         return not together
 
+    @property
+    def failure(self) -> BaseException | None:
+        """Why the run has failed, if it has."""
+        return self._failure
+
     def chief_is_done(self) -> None:
         """Notes that the chief has ended training in good order."""
+        self._chief_is_done = True
         if self._in_step:
             self._exhausted.setdefault(self._chief, time.monotonic())
         elif self._stop_after is None and self._chief not in self._exhausted:
             self._stop_after = 0
 
-    def explain(self, error: Any, task: str, give_up: int = 0) -> None:
+    def explain(self, error: Any, task: str, give_up: int = 0, attempt: int | None = None) -> None:
         """Raises what lies behind an error of a session, if it is known soon; else returns.
 
         Args:
           error: The error.
           task: The task whose session reported it.
           give_up: How many sessions in a row broke, if that is enough of them.
+          attempt: The attempt of the job that the session was with, if another session may take its place.
 
         Raises:
           IgniteStrategyError: The reason.
+          AbortedError: The tasks are being started again: TensorFlow makes another session.
         """
         deadline = time.monotonic() + _SECONDS_TO_EXPLAIN
         latest = time.monotonic() + _SECONDS_OUT_OF_TOUCH
         while not self._ended.is_set():
-            lost = self._lost()
+            lost = self._job.failure
             if lost is not None:
                 self.end(lost)
-            elif time.monotonic() > (latest if self._out_of_touch() else deadline):
+            elif attempt is not None and attempt != self._job.attempt:
+                raise tf.errors.AbortedError(None, None, "the tasks are started again") from error
+            elif time.monotonic() > (latest if self._job.is_out_of_touch else deadline):
                 break
             self._ended.wait(_POLL)
         if self._ended.is_set():
@@ -246,6 +290,7 @@ class Run:
             keep,
             begun_at,
             lambda path: _global_step(path) >= call.train_spec.max_steps,
+            self._account.evaluated,
         )
 
         def latest_checkpoint() -> str:
@@ -265,8 +310,13 @@ class Run:
                 self.explain(error, "the evaluator")
                 raise
 
-        evaluations = Evaluations(evaluate, latest_checkpoint, keep)
-        call.replace_evaluation(evaluations, (_Check(self),), (_Report(self._report),))
+        evaluations = Evaluations(evaluate, latest_checkpoint, keep, self._account.add_export)
+        call.replace_evaluation(evaluations, (_Check(self),), (_Report(self._evaluated),))
+
+    def _evaluated(self, evaluation: Evaluation, metrics: dict[str, Any]) -> None:
+        self._account.add_evaluation(evaluation, metrics)
+        if self._report is not None:
+            self._report(evaluation)
 
     # The watch.
 
@@ -274,10 +324,14 @@ class Run:
         while self.is_on():
             if self._ended.is_set():
                 self._press()
-            elif (lost := self._lost()) is not None:
+            elif (lost := self._job.failure) is not None:
                 self.end(lost)
+            elif self._job.attempt != self.attempt:
+                self._follow()
             elif self._is_stuck():
                 self.end(self._stuck())
+            elif self._is_stalled():
+                self.end(StalledError(f"no task has taken a step for {self._account.stall_seconds:.0f} s"))
             elif self._coordinator is not None and self._coordinator.should_stop():
                 self.end(CancelledError("another task of this run has failed"))
             self._left.wait(_POLL)
@@ -295,12 +349,45 @@ class Run:
             tf.compat.v1.summary.FileWriterCache.clear()
         self._left.set()
 
+    def _follow(self) -> None:
+        """Leads sessions to tasks that were started again, once all can be reached."""
+        attempt = self._job.attempt
+        try:
+            attempts = self._job.attempts()
+            again = {task for task in self._relay.tasks() if attempts[task] != self._attempts[task]}
+            if again - self._away:
+                self._relay.pause(again - self._away)
+                self._away |= again
+            if self._job.is_healing:
+                return
+            targets = _training_targets(self._job.cluster())
+            self._relay.retarget({task: targets[task] for task in self._away})
+        except PreconditionError:
+            return  # yet another attempt is being made, or the job is being closed
+        except ClusterError as error:
+            self.end(error)
+            return
+        if self._job.attempt != attempt:
+            return
+        if self._stop_after is not None and self._in_step:
+            self._stop_after = 1  # all sessions are new, and the chief's takes one more step
+        self._steps.clear()
+        self._stepped = time.monotonic()
+        self.attempt, self._attempts = attempt, dict(attempts)
+        self._away.clear()
+
     def _is_stuck(self) -> bool:
         """Whether some tasks have ended in good order and the others wait for them in a reduction, for ever."""
         if not self._in_step or not 0 < len(self._exhausted) < self._trainers_expected:
             return False
         last = max(list(self._exhausted.values()))
         return time.monotonic() - last > _SECONDS_TO_FOLLOW and any(map(self._is_training, self._trainers))
+
+    def _is_stalled(self) -> bool:
+        limit = self._account.stall_seconds
+        if limit is None or time.monotonic() - self._stepped < limit:
+            return False
+        return any(map(self._is_training, self._trainers))
 
     def _stuck(self) -> InvalidArgumentError:
         return InvalidArgumentError(
@@ -345,7 +432,9 @@ class _Check(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
 class _Report(tf.estimator.Exporter):  # type: ignore[misc]
     """Exports nothing: an exporter is the one who is told the metrics of each evaluation."""
 
-    def __init__(self, report: Callable[[Evaluation], None] | None) -> None:
+    is_listed = False
+
+    def __init__(self, report: Callable[[Evaluation, dict[str, Any]], None]) -> None:
         self._report = report
 
     @property
@@ -360,11 +449,9 @@ class _Report(tf.estimator.Exporter):  # type: ignore[misc]
         eval_result: Any,
         is_the_final_export: bool,
     ) -> None:
-        if self._report is not None:
-            metrics = {name: float(value) for name, value in eval_result.items() if _is_number(value)}
-            self._report(
-                Evaluation(step_of(checkpoint_path), checkpoint_path, metrics, bool(is_the_final_export))
-            )
+        metrics = {name: float(value) for name, value in eval_result.items() if _is_number(value)}
+        evaluation = Evaluation(step_of(checkpoint_path), checkpoint_path, metrics, bool(is_the_final_export))
+        self._report(evaluation, eval_result)
 
 
 def _is_number(value: Any) -> bool:

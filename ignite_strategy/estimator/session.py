@@ -25,6 +25,7 @@ _SECONDS_BETWEEN_LOOKS = 1.0  # at a model that the chief has not initialised ye
 _SECONDS_TO_CLOSE = 2.0
 _SECONDS_TO_CLEAR = 5.0
 _MOST_BROKEN_SESSIONS = 8
+_MOST_RETRIES = 3
 _RUNS_THAT_ARE_PROGRESS = 20
 _DELETE = tf.compat.v1.Session.__del__.__code__
 
@@ -57,10 +58,14 @@ class GuardedCreator(tf.compat.v1.train.SessionCreator):  # type: ignore[misc]
         self._broken = 0
         self._runs = 0
         self._looked = False
+        self._attempt = self._first_attempt = run.attempt
+        self._retried = 0
 
     def create_session(self) -> Any:
         """Returns a session, or raises the reason why the run has failed."""
-        self._run.check()
+        self._run.await_task(self._task)
+        if self._attempt != self._run.attempt:
+            self._attempt, self._broken, self._retried = self._run.attempt, 0, 0
         self._prepare()
         try:
             session = self._inner.create_session()
@@ -132,11 +137,22 @@ class GuardedCreator(tf.compat.v1.train.SessionCreator):  # type: ignore[misc]
         if isinstance(error, _RETRIED):
             self._broken += 1
             if self._broken >= _MOST_BROKEN_SESSIONS:
-                self._run.explain(error, self._task, give_up=self._broken)
+                self._run.explain(error, self._task, self._broken, self._attempt)
             elif self._broken > 1:
                 self._run.wait(1.0)  # TensorFlow tries again at once, for ever
         elif isinstance(error, _SUSPICIOUS):
-            self._run.explain(error, self._task)
+            self._run.explain(error, self._task, attempt=self._attempt)
+            self._retry_soon_after_a_start(error)
+
+    def _retry_soon_after_a_start(self, error: Any) -> None:
+        """What a task reports just after all were started again may be of their start; a model's error returns."""
+        if self._attempt == self._first_attempt or self._runs >= _RUNS_THAT_ARE_PROGRESS:
+            return
+        self._retried += 1
+        if self._retried <= _MOST_RETRIES:
+            raise tf.errors.AbortedError(
+                None, None, f"{self._task} was started again: {error.message}"
+            ) from error
 
 
 def _is_step(fetches: Any, *unused: Any, **kwargs: Any) -> bool:

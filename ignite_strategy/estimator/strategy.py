@@ -33,6 +33,7 @@ class IgniteStrategy:
 
     Attributes:
       kind: As given.
+      gpus_per_worker: As given.
 
     Raises:
       UnsupportedError: The installed TensorFlow has no Estimator.
@@ -40,6 +41,7 @@ class IgniteStrategy:
     """
 
     kind: str = ""
+    gpus_per_worker: int = 0
     _supervisor: Supervisor | None = None
 
     def __new__(cls, kind: str = "collective", gpus_per_worker: int = 0) -> Any:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import time
 from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -11,36 +14,35 @@ from ignite_strategy.estimator import guards
 
 if TYPE_CHECKING:
     from ignite_strategy.estimator.evaluation import Evaluation
+    from ignite_strategy.estimator.job import TrainingJob
     from ignite_strategy.estimator.run import Run
+    from ignite_strategy.estimator.training import Account
 
 __all__ = ["Supervisor"]
+
+_POLL = 0.1
 
 
 class Supervisor:
     """Starts a :class:`Run` for each call of ``train_and_evaluate``.
 
     Args:
-      cluster: Returns the tasks' present addresses, job name -> list of ``host:port``.
-      lost: Returns the error that names a lost task, agent or node, or None.
+      job: Where it trains.
       report: Called with each evaluation.
       in_step: Whether all tasks take each step together.
-      out_of_touch: Tells whether just now no node of the cluster answers.
     """
 
     def __init__(
         self,
-        cluster: Callable[[], Mapping[str, list[str]]],
-        lost: Callable[[], BaseException | None],
+        job: TrainingJob,
         report: Callable[[Evaluation], None] | None = None,
         in_step: bool = False,
-        out_of_touch: Callable[[], bool] = bool,
     ) -> None:
-        self._cluster = cluster
-        self._lost = lost
+        self._job = job
         self._report = report
         self._in_step = in_step
-        self._out_of_touch = out_of_touch
         self._run: Run | None = None
+        self.account: Account | None = None  # of a training in several attempts
 
     def begin(self, frame: FrameType) -> None:
         """Checks a call that is about to start its threads, and watches over it."""
@@ -57,13 +59,24 @@ class Supervisor:
                     "train_and_evaluate is already running with this RunConfig: one call at a time"
                 )
             self._run.close()
-        lost = self._lost()
-        if lost is not None:
-            raise lost
-        cluster = self._cluster()
+        attempt, cluster = self._reachable()
         if cluster.get("ps"):
             clear_variables(cluster["ps"][0])
-        self._run = Run(call, cluster, self._lost, self._report, self._in_step, self._out_of_touch)
+        self._run = Run(call, self._job, attempt, cluster, self._report, self._in_step, self.account)
+
+    def _reachable(self) -> tuple[int, Mapping[str, list[str]]]:
+        """The present attempt and where its tasks are; waits while they are being started, which has its own limit."""
+        while True:
+            failure = self._job.failure
+            if failure is not None:
+                raise failure
+            attempt = self._job.attempt
+            if not self._job.is_healing:
+                with contextlib.suppress(PreconditionError):
+                    cluster = self._job.cluster()
+                    if attempt == self._job.attempt:
+                        return attempt, cluster
+            time.sleep(_POLL)
 
     def enter(self, in_graph: bool) -> None:
         """Notes the thread that trains a task, or all of them; called in that thread."""
@@ -74,6 +87,29 @@ class Supervisor:
         """Leads a worker context's sessions through the run's relay."""
         if self._run is not None:
             self._run.adopt(context)
+
+    @property
+    def loss(self) -> BaseException | None:
+        """Why the last run failed, if it did."""
+        return self._run.failure if self._run is not None else None
+
+    def begin_again(self, estimator: Any) -> Any:
+        """Starts another job, and returns the Estimator for it; the one that is given stays as it is."""
+        if self._run is not None:
+            self._run.close()
+        self._job.restart()
+        cluster = dict(self._job.cluster())
+        again = copy.copy(estimator)
+        config = copy.deepcopy(estimator._config)
+        if "evaluator" in config._cluster_spec:
+            cluster["evaluator"] = config._cluster_spec["evaluator"]
+        strategy = estimator._train_distribution.again()
+        distribute = copy.copy(config._experimental_distribute)
+        distribute.train_distribute, distribute.remote_cluster = strategy, cluster
+        config._experimental_distribute, config._cluster_spec = distribute, cluster
+        config._train_distribute = again._train_distribution = strategy
+        again._config = config
+        return again
 
     def close(self) -> None:
         """Ends a run that is on, and waits until it has cleaned up: its tasks are about to go."""

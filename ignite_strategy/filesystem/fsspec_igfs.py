@@ -207,12 +207,25 @@ class IgniteFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if maxdepth is not None:
             super().rm(path, recursive=recursive, maxdepth=maxdepth)
             return
-        for one in self.expand_path(path, recursive=False):
-            if recursive:
-                with _as_os_error(one):
-                    self._files.remove(one, recursive=self.isdir(one))
-            else:
-                self.rm_file(one)
+        paths = [path] if isinstance(path, str) else path
+        for one in (each for given in paths for each in self._named(given)):
+            self.rm_exactly(one, recursive)
+
+    def _named(self, path: str) -> list[str]:
+        """The one that has this very name, also if that is a pattern; else those that match."""
+        if self.exists(path):
+            return [self._strip_protocol(path)]
+        found: list[str] = self.expand_path(path, recursive=False)
+        return found
+
+    def rm_exactly(self, path: str, recursive: bool = False) -> None:
+        """Removes what has this very name: ``*``, ``?`` and ``[`` in it mean nothing else."""
+        if not recursive:
+            self.rm_file(path)
+            return
+        path = self._strip_protocol(path)
+        with _as_os_error(path):
+            self._files.remove(path, recursive=self.isdir(path))
 
     def mv(
         self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any

@@ -100,7 +100,9 @@ def plan(sources: Sequence[Place], target_url: str, recursive: bool) -> list[Ite
     Into ``target_url`` if that is a directory or ends with ``/``, else to that name.
 
     Raises:
-      InvalidArgumentError: A directory without ``recursive``, several sources for one name, or a source below itself.
+      InvalidArgumentError: A directory without ``recursive``, several sources for one name, a source below itself, or
+        a pipe, socket or device.
+      OSError: A local folder cannot be read.
     """
     target = resolve(target_url)
     kind = target.kind()
@@ -116,6 +118,7 @@ def plan(sources: Sequence[Place], target_url: str, recursive: bool) -> list[Ite
 
 def _items(source: Place, target: Place, recursive: bool) -> Iterator[Item]:
     info = source.files.info(source.path)
+    _need_content(source, info)
     if info["type"] != "directory":
         if _same(source, target):
             raise InvalidArgumentError(f"{source.url} and the target are the same file")
@@ -129,12 +132,32 @@ def _items(source: Place, target: Place, recursive: bool) -> Iterator[Item]:
         raise InvalidArgumentError(f"{target.url} is inside {source.url}")
     yield Item(source, target, True, 0)
     stem = source.path.rstrip("/") + "/"
-    for path, entry in sorted(source.files.find(source.path, withdirs=True, detail=True).items()):
+    for path, entry in sorted(_everything_below(source).items()):
         if path.rstrip("/") == source.path.rstrip("/"):
             continue
         parts = [_checked(source, part) for part in path[len(stem) :].split("/")]
         inner = Place(source.files, path)
+        _need_content(inner, entry)
         yield Item(inner, target.below(*parts), entry["type"] == "directory", int(entry.get("size") or 0))
+
+
+def _everything_below(source: Place) -> dict[str, Any]:
+    if isinstance(source.files, LocalFileSystem):
+        # A folder that may not be read is an error: fsspec leaves it out.
+        for _ in os.walk(source.path, onerror=_raise):
+            pass
+    found: dict[str, Any] = source.files.find(source.path, withdirs=True, detail=True)
+    return found
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _need_content(place: Place, info: Any) -> None:
+    """Refuses pipes, sockets and devices, of which nobody knows where they end."""
+    if info["type"] == "other":
+        raise InvalidArgumentError(f"{place.url} is neither a file nor a directory")
 
 
 def _same(one: Place, other: Place) -> bool:

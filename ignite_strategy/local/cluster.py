@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import ssl
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 from ignite_strategy.errors import (
     AuthenticationError,
@@ -20,25 +18,25 @@ from ignite_strategy.errors import (
     UnsupportedError,
 )
 from ignite_strategy.local.affinity import consistent_ids
-from ignite_strategy.local.folders import cluster_file, usable_folder
+from ignite_strategy.local.embedded import Embedded
+from ignite_strategy.local.folders import cluster_file
 from ignite_strategy.local.jars import ensure_jars, read_lock
 from ignite_strategy.local.node import LocalNode, NodePlan, NodePorts, NodeTls
-from ignite_strategy.local.ports import PortClaims
 from ignite_strategy.local.probe import probe
-from ignite_strategy.local.processes import Processes
-from ignite_strategy.local.releases import find_release, java_for
+from ignite_strategy.local.processes import tail
+from ignite_strategy.local.releases import NEWEST_RELEASE, find_release, java_for
+from ignite_strategy.local.zookeeper import LocalZooKeeper
 from ignite_strategy.settings import PLAIN, Credentials, Security
 
 __all__ = ["LocalCluster"]
 
 _HOST = "127.0.0.1"
 _CHANGE_STATE = 5001
-_TAIL = 25
 _PORT_ATTEMPTS = 3
 _PORT_TAKEN = ("Address already in use", "Failed to bind", "port is already in use")
 
 
-class LocalCluster:
+class LocalCluster(Embedded):
     """N Apache Ignite server nodes on this host, started when the object is made and stopped by :meth:`close`.
 
     They listen on the loopback address only, on free ports, and end with this process however it ends. The first start
@@ -67,6 +65,14 @@ class LocalCluster:
       authentication: Makes clients give user and password, and keeps the data on disk. At first there is the user
         ``ignite`` with the password ``ignite``.
       security: How this process and the agents speak to the nodes; with ``authentication`` alone, as ``ignite``.
+      zookeeper: Whether to start a ZooKeeper server as well, where agents and clients meet: give a resolver
+        ``zookeeper=cluster.zookeeper.address``.
+      discovery: ``"zookeeper"``: the nodes find each other through a ZooKeeper server, which is started for them; by
+        default they do so by themselves.
+
+    Attributes:
+      nodes: The nodes.
+      zookeeper: The ZooKeeper server, if there is one.
 
     Raises:
       ClusterError: A node did not start; the message has the end of its log.
@@ -96,6 +102,8 @@ class LocalCluster:
         tls: NodeTls | None = None,
         authentication: bool = False,
         security: Security | None = None,
+        zookeeper: bool = False,
+        discovery: str | None = None,
     ) -> None:
         if nodes < 1:
             raise InvalidArgumentError(f"a cluster needs at least one node, not {nodes}")
@@ -109,24 +117,40 @@ class LocalCluster:
             raise UnsupportedError(
                 f"Apache Ignite {self._release.version} has no IGFS: igfs=True needs version='2.8.1' or '2.7.6'"
             )
+        if discovery not in (None, "zookeeper"):
+            raise InvalidArgumentError(f"discovery={discovery!r}: there is 'zookeeper', and None")
+        if discovery and self._release is not NEWEST_RELEASE:
+            raise UnsupportedError(f"discovery='zookeeper' needs Apache Ignite {NEWEST_RELEASE.version}")
+        self._discovery, self._agents_meet = discovery is not None, zookeeper
         self._igfs = igfs
         self._java = java_for(self._release)
-        self._jars = ensure_jars(read_lock(cluster_file(self._release.lock)), progress=progress)
+        jars = read_lock(cluster_file(self._release.lock))
+        if self._discovery:
+            jars += read_lock(cluster_file("zookeeper-discovery.lock"))
+        self._jars = ensure_jars(jars, progress=progress)
         self._host, self._tls, self._authentication = host, tls, authentication
         self.security = security or _default_security(tls, authentication)
         self._context, self._user = _client_side(self.security)
         self._heap_mb, self._data_mb = heap_mb, data_mb
         self._full_speed = full_speed
         self._jvm_options = tuple(jvm_options)
-        self._config = Path(config) if config else cluster_file("igfs.xml" if igfs else "node.xml")
+        kind = "igfs.xml" if igfs else "zookeeper.xml" if self._discovery else "node.xml"
+        self._config = Path(config) if config else cluster_file(kind)
         self._start_timeout = start_timeout
-        self._temporary = folder is None
-        self.folder = usable_folder(folder)
+        super().__init__(folder)
         self.nodes: list[LocalNode] = []
-        self._closed = False
-        self._start(nodes, port)
-        if agents:
-            self._start_agents()
+        self.zookeeper: LocalZooKeeper | None = None
+        if zookeeper or self._discovery:
+            own = None if self._temporary else self.folder / "zookeeper"
+            self.zookeeper = LocalZooKeeper(own, progress=progress)
+        try:
+            self._start(nodes, port)
+            if agents:
+                self._start_agents()
+        except BaseException:
+            if self.zookeeper is not None:
+                self.zookeeper.close()
+            raise
 
     @property
     def addresses(self) -> list[str]:
@@ -150,21 +174,9 @@ class LocalCluster:
 
     def close(self) -> None:
         """Stops all nodes and agents, waits until they are gone, and removes a temporary folder. Idempotent."""
-        if self._closed:
-            return
-        self._closed = True
-        self._processes.close()
-        self._claims.release()
-        if self._temporary:
-            shutil.rmtree(self.folder, ignore_errors=True)
-
-    def __enter__(self) -> LocalCluster:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        super().close()
+        if self.zookeeper is not None:
+            self.zookeeper.close()
 
     def __repr__(self) -> str:
         return f"<LocalCluster {', '.join(self.addresses)}{' closed' if self._closed else ''}>"
@@ -196,15 +208,7 @@ class LocalCluster:
 
     def _start(self, count: int, port: int | None) -> None:
         for attempt in range(1, _PORT_ATTEMPTS + 1):
-            self._claims = PortClaims()
-            try:
-                self.nodes = self._plan(count, port)
-                self._processes = Processes(
-                    self._claims.descriptors, remove=self.folder if self._temporary else None
-                )
-            except BaseException:
-                self._claims.release()
-                raise
+            self.nodes = self._prepare(lambda: self._plan(count, port))
             try:
                 # The first node of a new cluster makes the user "ignite". One that joins before that copies a list
                 # of users with nobody in it, and then lets nobody in.
@@ -222,13 +226,6 @@ class LocalCluster:
                 taken = isinstance(error, ClusterError) and any(text in str(error) for text in _PORT_TAKEN)
                 if not taken or port is not None or attempt == _PORT_ATTEMPTS:
                     raise
-
-    def _abandon(self) -> None:
-        """Stops what was started but keeps the folder: the error names the logs in it."""
-        with contextlib.suppress(ClusterError):
-            self._processes.keep()
-        self._processes.close()
-        self._claims.release()
 
     def _plan(self, count: int, port: int | None) -> list[LocalNode]:
         ports = []
@@ -257,6 +254,7 @@ class LocalCluster:
                 thin_host="" if self._host == _HOST else self._host,
                 tls=self._tls,
                 authentication=self._authentication,
+                zookeeper=self.zookeeper.address if self.zookeeper and self._discovery else None,
             )
             nodes.append(LocalNode(self, index, plan, self.folder / f"node-{index}.log"))
         return nodes
@@ -273,6 +271,8 @@ class LocalCluster:
             name = f"agent-{node.index}"
             argv = [sys.executable, "-m", "ignite_strategy", "agent", "--node", node.address]
             argv += ["--folder", str(self.folder / name)]
+            if self._agents_meet and self.zookeeper is not None:
+                argv += ["--zookeeper", self.zookeeper.address]
             environment = _agent_environment(self.security)
             self._processes.spawn(name, argv, environment, self.folder / f"{name}.log", self.folder)
 
@@ -328,7 +328,7 @@ class LocalCluster:
             code = codes.get(node.name)
             if code is not None:
                 raise ClusterError(
-                    f"{node.name} did not start (exit code {code}). The end of {node.log}:\n{_tail(node.log)}"
+                    f"{node.name} did not start (exit code {code}). The end of {node.log}:\n{tail(node.log)}"
                 )
 
     def _unformed(self, nodes: Sequence[LocalNode], refusal: str) -> str:
@@ -336,7 +336,7 @@ class LocalCluster:
         answering = ", ".join(node.address for node in nodes if node.started()) or "none"
         return (
             f"{len(nodes)} nodes did not form a cluster within {self._start_timeout:.0f} s (started: {answering})."
-            f"{refusal} The end of {late.log}:\n{_tail(late.log)}"
+            f"{refusal} The end of {late.log}:\n{tail(late.log)}"
         )
 
 
@@ -379,10 +379,3 @@ def _client_side(security: Security) -> tuple[ssl.SSLContext | None, tuple[str, 
     context = None if security.tls is None else tls_context(security.tls)
     user = security.credentials
     return context, None if user is None else (user.username, user.password)
-
-
-def _tail(log: Path) -> str:
-    try:
-        return "\n".join(log.read_text(errors="replace").splitlines()[-_TAIL:])
-    except OSError as error:
-        return f"({error})"

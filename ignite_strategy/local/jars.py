@@ -1,4 +1,4 @@
-"""The jars of an Ignite node: exactly those of ``cluster/jars.lock``, fetched once, verified always.
+"""The jars of a server: exactly those of its lock (``cluster/jars.lock``), fetched once, verified always.
 
 The resolver inside ``jgo`` knows where Maven artifacts are published and honours the user's mirror settings; it is
 imported only when something has to be fetched, so a complete cache never touches the network.
@@ -147,7 +147,7 @@ def _fetch(jars: Sequence[Jar], folder: Path, progress: Progress) -> None:
         from jgo.maven import MavenContext, PythonResolver
     except ImportError as error:
         raise PreconditionError(
-            f"{len(jars)} jars of the Ignite node are not in {folder} yet, and jgo, which fetches them, is not "
+            f"{len(jars)} jars of the server are not in {folder} yet, and jgo, which fetches them, is not "
             "installed: pip install 'ignite-strategy[local]'"
         ) from error
     logging.getLogger("jgo").setLevel(logging.ERROR)
@@ -232,5 +232,5 @@ def _bar(files: int) -> Iterator[Progress]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=progress_console()) as bar:
-        task = bar.add_task(f"Apache Ignite, {files} jars", total=None)
+        task = bar.add_task(f"{files} jars", total=None)
         yield lambda count, expected: bar.update(task, advance=count, total=expected)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ignite_strategy.errors import ClusterError
 from ignite_strategy.local.folders import cluster_file
+from ignite_strategy.local.processes import kept_environment
 from ignite_strategy.settings import format_endpoint
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ _STARTED = b"Node started :"
 _OLD_STARTED = b">>> Local ports"  # 2.7 and 2.8
 # The start is bound by the compiler on a small machine: two nodes take 11 s of processor time instead of 24 s.
 _QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-_KEPT = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,7 @@ class NodePlan:
     thin_host: str = ""
     tls: NodeTls | None = None
     authentication: bool = False
+    zookeeper: str | None = None
 
     def command(self) -> list[str]:
         """The command line."""
@@ -96,6 +97,8 @@ class NodePlan:
         }
         if self.thin_host:
             properties["igs.thin.host"] = self.thin_host
+        if self.zookeeper:
+            properties["igs.zookeeper"] = self.zookeeper
         if self.ports.igfs is not None:
             properties.update({"igs.igfs.port": self.ports.igfs, "igs.igfs.mb": self.data_mb})
         return [
@@ -135,11 +138,11 @@ class NodePlan:
         return found
 
     def environment(self) -> dict[str, str]:
-        """Its environment, from a list: a stray ``IGNITE_*`` or ``JAVA_TOOL_OPTIONS`` changes nothing.
+        """Its environment.
 
         Passwords are in it, and not in the command line, which everybody on the host can read.
         """
-        kept = {key: os.environ[key] for key in _KEPT if key in os.environ}
+        kept = kept_environment()
         if self.tls is not None:
             kept["IGS_TLS_KEYSTORE_PASSWORD"] = self.tls.password
             kept["IGS_TLS_TRUSTSTORE_PASSWORD"] = self.tls.truststore_password

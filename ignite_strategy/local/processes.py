@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import select
 import subprocess
 import sys
@@ -15,9 +16,24 @@ from typing import Any
 
 from ignite_strategy.errors import ClusterError
 
-__all__ = ["Processes"]
+__all__ = ["Processes", "kept_environment", "tail"]
 
 _ANSWER_LIMIT = 10.0
+_KEPT = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
+_TAIL = 25
+
+
+def kept_environment() -> dict[str, str]:
+    """A server's environment, from a list: a stray ``IGNITE_*`` or ``JAVA_TOOL_OPTIONS`` changes nothing."""
+    return {key: os.environ[key] for key in _KEPT if key in os.environ}
+
+
+def tail(log: Path) -> str:
+    """The last lines of a log, for an error message."""
+    try:
+        return "\n".join(log.read_text(errors="replace").splitlines()[-_TAIL:])
+    except OSError as error:
+        return f"({error})"
 
 
 class Processes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import random
 import selectors
 import signal
 import socket
@@ -34,8 +35,9 @@ from ignite_strategy.runtime.collector import collect_job, remove_part
 from ignite_strategy.runtime.janitor import Janitor
 from ignite_strategy.runtime.processes import die_with_parent, is_running, start_ticks
 from ignite_strategy.runtime.records import AGENTS, JOBS, AgentRecord, JobRecord, Request, request_key
-from ignite_strategy.runtime.registry import IgniteRegistry, Lease, LeaseView
-from ignite_strategy.settings import Endpoint, Timeouts, parse_endpoint
+from ignite_strategy.runtime.registry import Lease, LeaseView, Registry, Value, open_registry
+from ignite_strategy.runtime.registry.zookeeper import check
+from ignite_strategy.settings import Endpoint, Timeouts, ZooKeeper, parse_endpoint
 from ignite_strategy.topology.address import advertise_address
 from ignite_strategy.topology.nodes import Caller, Node, connect, list_nodes
 
@@ -45,6 +47,7 @@ __all__ = ["AGENT_TTL", "Agent", "main"]
 AGENT_TTL = 6.0
 _POLL_SECONDS = 0.15
 _RENEW_SECONDS = 1.0
+_SECONDS_PER_NODE = 0.1
 _STOP_SECONDS = 4.0
 _log = logging.getLogger(__name__)
 
@@ -57,12 +60,19 @@ class Agent:
       folder: Where logs go; created, for this user only.
       advertise: Address under which the tasks are reached, if the node's own addresses are not right.
       tend_every: How often file systems are looked through for what nobody needs any more, in seconds.
+      zookeeper: Where it meets its clients, if not in a cache of the cluster.
     """
 
     def __init__(
-        self, node: Endpoint, folder: Path, advertise: str | None = None, tend_every: float = 30.0
+        self,
+        node: Endpoint,
+        folder: Path,
+        advertise: str | None = None,
+        tend_every: float = 30.0,
+        zookeeper: ZooKeeper | None = None,
     ) -> None:
         self._endpoint = node
+        self._zookeeper = zookeeper
         self._folder = folder
         self._advertise = advertise
         self._tend_every = tend_every
@@ -100,7 +110,7 @@ class Agent:
         with _Connected(self._endpoint) as (connection, node, others):
             host = advertise_address(node.addresses, configured=self._advertise)
             endpoints = [self._endpoint, *(e for other in others for e in other.endpoints[:1])]
-            registry = IgniteRegistry(endpoints)
+            registry = open_registry(endpoints, self._zookeeper, ttl=AGENT_TTL)
             with registry:
                 lease = self._register(registry, node, host)
                 print(f"agent of Ignite node {node.id} ready: {self._endpoint}, tasks at {host}", flush=True)
@@ -112,7 +122,7 @@ class Agent:
                     finally:
                         session.close()
 
-    def _register(self, registry: IgniteRegistry, node: Node, host: str) -> Lease:
+    def _register(self, registry: Registry, node: Node, host: str) -> Lease:
         pid = os.getpid()
         record = AgentRecord(
             node=node.id,
@@ -168,7 +178,7 @@ class _Session:
     """The agent while its node is there."""
 
     def __init__(
-        self, registry: IgniteRegistry, lease: Lease, connection: Caller, node: Node, host: str, agent: Agent
+        self, registry: Registry, lease: Lease, connection: Caller, node: Node, host: str, agent: Agent
     ) -> None:
         self._registry = registry
         self._lease = lease
@@ -177,7 +187,11 @@ class _Session:
         self._host = host
         self._agent = agent
         self._jobs: dict[str, AgentJob] = {}
+        self._known: dict[str, JobRecord] = {}  # those whose lease was seen, until nothing is left of them
+        self._values: dict[str, Value] = {}  # theirs
+        self._version = -1  # of the topology
         self._renewed = 0.0
+        self._look_at_others: float | None = None
         self._polled = 0.0
         self._complained: set[str] = set()
 
@@ -207,25 +221,38 @@ class _Session:
             selector.select(seconds)
 
     def _keep_alive(self) -> None:
-        _, nodes = list_nodes(self._connection)  # raises when the node has gone
-        self._registry.use_endpoints([e for node in nodes for e in node.endpoints[:1]])
+        version, nodes = list_nodes(self._connection)  # raises when the node has gone
+        if version != self._version:
+            self._version = version
+            self._registry.use_endpoints([e for node in nodes for e in node.endpoints[:1]])
         if not self._lease.renew():
             raise AlreadyExistsError("the lease was taken for ended by another process; registering again")
-        self._registry.leases(AGENTS)
+        # One agent is enough to remove what is dead: each looks more seldom the more there are, and not all at once.
+        now, period = time.monotonic(), max(_RENEW_SECONDS, len(nodes) * _SECONDS_PER_NODE)
+        if self._look_at_others is None:
+            self._look_at_others = now + random.uniform(0.0, period)
+        if now < self._look_at_others:
+            return
+        self._look_at_others = now + period
         for key in self._registry.expire(AGENTS):
             _log.warning("%s has ended: its lease is removed", key)
 
     def _poll(self) -> None:
         views = {view.key.rpartition("/")[2]: view for view in self._registry.leases(JOBS).values()}
         for job, view in views.items():
-            try:
-                record = JobRecord.from_json(view.value)
-            except IgniteStrategyError as error:
-                self._complain(job, error)
-                continue
-            self._follow(record, view)
+            if view.value != self._values.get(job):
+                try:
+                    self._known[job] = JobRecord.from_json(view.value)
+                except IgniteStrategyError as error:
+                    self._complain(job, error)
+                    continue
+                self._values[job] = view.value
+            self._follow(self._known[job], view)
         for job in set(self._jobs) - set(views):
             self._end(job, "its lease is gone")
+        for job in set(self._known) - set(views) - set(self._jobs):
+            if collect_job(self._registry, self._known[job]):
+                del self._known[job], self._values[job]
 
     def _follow(self, record: JobRecord, view: LeaseView) -> None:
         running = self._jobs.get(record.job)
@@ -234,20 +261,18 @@ class _Session:
             if record.job not in self._jobs:
                 if self._node.id in record.nodes:  # left by an earlier run of this agent
                     remove_part(self._registry, record.job, self._node.id)
-                collect_job(self._registry, record, view)
+                collect_job(self._registry, record)
         elif self._node.id not in record.nodes:
             return
         elif record.closing:
             if running:
                 running.stop()
         elif running is None or running.request.attempt < record.attempt:
-            if running:
-                running.kill()
-            self._start(record)
+            self._start(record, running)
         else:
             running.look_for_cluster()
 
-    def _start(self, record: JobRecord) -> None:
+    def _start(self, record: JobRecord, running: AgentJob | None) -> None:
         data = self._registry.get(request_key(record.job, self._node.id))
         if data is None:
             return  # the client writes the job first
@@ -262,6 +287,9 @@ class _Session:
                 )
             return
         if request.attempt != record.attempt:
+            return
+        if running is not None:
+            running.change(request)
             return
         keep_newest(self._agent._folder)
         self._jobs[record.job] = AgentJob(
@@ -329,7 +357,11 @@ def default_folder(node: Endpoint) -> Path:
 
 
 def serve(
-    node: str, folder: Path | None = None, advertise: str | None = None, die_with: int | None = None
+    node: str,
+    folder: Path | None = None,
+    advertise: str | None = None,
+    die_with: int | None = None,
+    zookeeper: str | None = None,
 ) -> None:
     """Runs an agent in this process until SIGTERM or SIGINT.
 
@@ -338,11 +370,14 @@ def serve(
       folder: For logs.
       advertise: Address under which its tasks are reached.
       die_with: Pid of the parent with which it ends.
+      zookeeper: Where it meets its clients, if not in a cache of the cluster.
     """
     if die_with is not None:
         die_with_parent(die_with, signal.SIGTERM)
-    endpoint = parse_endpoint(node)
-    agent = Agent(endpoint, folder or default_folder(endpoint), advertise)
+    endpoint, meeting = parse_endpoint(node), ZooKeeper.of(zookeeper)
+    if meeting is not None:
+        check(meeting)
+    agent = Agent(endpoint, folder or default_folder(endpoint), advertise, zookeeper=meeting)
     signal.signal(signal.SIGTERM, agent.stop)
     signal.signal(signal.SIGINT, agent.stop)
     agent.run()
@@ -354,6 +389,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--node", required=True, metavar="HOST:PORT", help="the Ignite node of this host")
     parser.add_argument("--folder", type=Path, help="where logs go")
     parser.add_argument("--advertise", metavar="HOST", help="address under which the tasks are reached")
+    parser.add_argument("--zookeeper", metavar="HOSTS", help="where it meets its clients")
     parser.add_argument("--die-with", type=int, metavar="PID", help="end with this parent process")
     options: dict[str, Any] = vars(parser.parse_args(arguments))
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s agent: %(message)s")

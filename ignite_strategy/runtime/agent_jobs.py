@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class AgentJob:
-    """The tasks of one attempt of a job beside one node.
+    """The tasks of a job beside one node.
 
     Args:
       registry: Where it reports.
@@ -54,15 +55,33 @@ class AgentJob:
         self._reported = 0.0
         self._refused = ""
         self._lost: dict[TaskKey, TaskStatus] = {}
-        self._folder = folder / "jobs" / request.job / str(request.attempt)
-        if self._was_started_before():
-            return
-        _log.info("job %s: starting %s", request.job, ", ".join(str(task.key) for task in request.tasks))
+        self._node = node
+        self._root = folder / "jobs" / request.job
+        if not self._was_started_before():
+            self._begin()
+
+    def change(self, request: Request) -> None:
+        """Goes over to another attempt: tasks that it names again run on, all others are ended or started."""
+        self.request = request
+        self._refused, self._lost = "", {}
+        wanted = {task.key: task.attempt for task in request.tasks}
+        for key, task in list(self.tasks.items()):
+            if wanted.get(key) != task.attempt:
+                task.kill()
+                del self.tasks[key]
+        self._begin()
+
+    def _begin(self) -> None:
+        request = self.request
+        missing = [task for task in request.tasks if task.key not in self.tasks]
+        if missing:
+            _log.info("job %s: starting %s", request.job, ", ".join(str(task.key) for task in missing))
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            for task in request.tasks:
-                environment = task_environment(request, task, node, self._folder)
-                self.tasks[task.key] = TaskProcess(request.job, task, environment, self._folder)
+            for task in missing:
+                folder = self._root / str(task.attempt)
+                folder.mkdir(parents=True, exist_ok=True)
+                environment = task_environment(request, task, self._node, folder)
+                self.tasks[task.key] = TaskProcess(request.job, task, environment, folder)
         except OSError as error:
             self._refused = f"cannot start its tasks: {error}"
             self.stop()
@@ -88,8 +107,7 @@ class AgentJob:
             return False
         gone = "its agent was restarted, and the task ended with it"
         self._lost = {
-            key: TaskStatus(state="exited", port=task.port, pid=task.pid, error=gone, log=task.log)
-            for key, task in status.tasks.items()
+            key: replace(task, state="exited", exit=None, error=gone) for key, task in status.tasks.items()
         }
         self.report()
         return True
@@ -102,15 +120,14 @@ class AgentJob:
 
     def look_for_cluster(self) -> None:
         """Tells the tasks each other's addresses as soon as the client has published them."""
-        if all(task.serving or task.ended for task in self.tasks.values()):
+        if all(task.told or task.ended for task in self.tasks.values()):
             return
         value = self._registry.get(cluster_key(self.job))
-        if value is None:
-            return
+        if value is None or value.get("attempt") != self.request.attempt:
+            return  # of an earlier attempt
         record = ClusterRecord.from_json(value)
-        if record.attempt == self.request.attempt:
-            for task in self.tasks.values():
-                task.serve(dict(record.cluster))
+        for task in self.tasks.values():
+            task.serve(dict(record.cluster))
 
     def report(self, node_lost: str = "") -> None:
         """Writes how the tasks are."""

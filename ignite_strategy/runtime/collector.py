@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ignite_strategy.runtime.records import AGENTS, JOBS, JobRecord, cluster_key, request_key, status_key
-from ignite_strategy.runtime.registry import LeaseView, Registry
+from ignite_strategy.runtime.registry import Registry
 
 __all__ = ["collect_job", "remove_job", "remove_part"]
 
@@ -21,16 +21,14 @@ def remove_job(registry: Registry, record: JobRecord) -> None:
         remove_part(registry, record.job, node)
 
 
-def collect_job(registry: Registry, record: JobRecord, view: LeaseView) -> bool:
-    """Removes a job whose lease has ended, once no living agent has a part of it any more.
+def collect_job(registry: Registry, record: JobRecord) -> bool:
+    """Removes a job whose lease has ended or is gone, once no living agent has a part of it any more.
 
     Every agent calls this; it does no harm when several do at once.
 
     Returns:
       Whether the job is gone.
     """
-    if view.alive:
-        return False
     agents = registry.leases(AGENTS)
     held = registry.get_many(status_key(record.job, node) for node in record.nodes)
     for node in record.nodes:
@@ -38,4 +36,5 @@ def collect_job(registry: Registry, record: JobRecord, view: LeaseView) -> bool:
         if status_key(record.job, node) in held and agent is not None and agent.alive:
             return False  # it stops its tasks and removes its part itself
     remove_job(registry, record)
-    return view.key in registry.expire(JOBS)
+    registry.expire(JOBS)
+    return True

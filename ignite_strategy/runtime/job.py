@@ -3,8 +3,12 @@
 ::
 
     requested --every port reserved--> starting --every task reached--> running --close--> finished
+        |                                 |                             |     ^
+        |                                 |            a task, an agent |     | every task of the
+        |                                 |            is lost          v     | next attempt reached
+        |                                 |                             healing
         |                                 |                                |
-        +------- a task, agent or node is lost, time is up ----------------+--> healing (another attempt) or failed
+        +----- anything else is lost, time is up, restarts are used up ----+--> failed
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from ignite_strategy.settings import format_endpoint
 from ignite_strategy.topology.assignment import Assignment, TaskKey
 
 __all__ = [
+    "AgentFound",
     "AgentLost",
     "CloseWanted",
     "Command",
@@ -28,8 +33,10 @@ __all__ = [
     "Loss",
     "NodeLost",
     "Probe",
+    "Progressed",
     "PublishCluster",
     "ReportFailure",
+    "ReportHealing",
     "ReportRunning",
     "RequestRefused",
     "StartAttempt",
@@ -122,10 +129,17 @@ class RequestRefused(NamedTuple):
 
 
 class AgentLost(NamedTuple):
-    """An agent's lease has ended, or another run of it has taken its place."""
+    """An agent's lease has ended, or another run of it has taken its place; of an attempt, if it says so itself."""
 
     node: str
     reason: str
+    attempt: int | None = None
+
+
+class AgentFound(NamedTuple):
+    """A lost agent's node has one again."""
+
+    node: str
 
 
 class NodeLost(NamedTuple):
@@ -139,6 +153,12 @@ class TimeUp(NamedTuple):
     """The limit for the start has passed."""
 
 
+class Progressed(NamedTuple):
+    """The tasks have done something that was worth their start."""
+
+    attempt: int
+
+
 class CloseWanted(NamedTuple):
     """The client is done with the job."""
 
@@ -150,8 +170,10 @@ Event = Union[
     TaskExited,
     RequestRefused,
     AgentLost,
+    AgentFound,
     NodeLost,
     TimeUp,
+    Progressed,
     CloseWanted,
 ]
 
@@ -184,21 +206,34 @@ class ReportFailure(NamedTuple):
     failure: Failure
 
 
-class StartAttempt(NamedTuple):
-    """Stop what runs of earlier attempts and start every task afresh."""
+class ReportHealing(NamedTuple):
+    """Something is lost, and these tasks will be started again."""
 
     attempt: int
+    cause: Failure
+    tasks: tuple[TaskKey, ...]
+
+
+class StartAttempt(NamedTuple):
+    """Start the tasks of this attempt, and stop those of earlier ones that they replace, after a pause in seconds."""
+
+    attempt: int
+    pause: float = 0.0
 
 
 class StopTasks(NamedTuple):
     """Stop every task."""
 
 
-Command = Union[PublishCluster, Probe, ReportRunning, ReportFailure, StartAttempt, StopTasks]
+Command = Union[PublishCluster, Probe, ReportRunning, ReportFailure, ReportHealing, StartAttempt, StopTasks]
+
+_LONGEST_PAUSE = 8.0
 
 
 @dataclass
 class _Task:
+    attempt: int = 1
+    port: int = 0  # where it must listen, if others know its address
     address: tuple[str, int] | None = None
     serving: bool = False
     reached: bool = False
@@ -207,25 +242,41 @@ class _Task:
 class Job:
     """A job's state.
 
+    What heals is what can be healed with the same assignment: once every task was reached, lost tasks and agents. A
+    lost node never heals so, as the assignment is then another. Tasks that take each step together all begin afresh, as
+    one that returned alone would upset the others. Of others only the lost ones do, at the addresses that the rest
+    knows; all of them when that did not help.
+
     Args:
       assignment: Its tasks.
-      attempts: How often its tasks may be started in all. A lost task begins another attempt while there is one left;
-        a lost node never does, as the assignment is then another.
+      restarts: How often in a row tasks are started again, without :class:`Progressed` in between.
+      together: Whether its tasks take each step together.
+
+    Attributes:
+      state: Where it is.
+      attempt: Counts from 1.
+      failure: Why it cannot go on.
+      restarts: As given; may be changed at any time.
+      together: As given; may be changed at any time.
     """
 
-    def __init__(self, assignment: Assignment, attempts: int = 1) -> None:
+    def __init__(self, assignment: Assignment, restarts: int = 0, together: bool = True) -> None:
         self.assignment = assignment
+        self.together = together
         self.state = JobState.REQUESTED
         self.attempt = 1
         self.failure: Failure | None = None
-        self._attempts = attempts
+        self.restarts = restarts
+        self._in_a_row = 0
+        self._cause: Failure | None = None  # of the attempt that is being made
+        self._without_agent: set[str] = set()
         self._tasks = {task.key: _Task() for task in assignment.tasks}
 
     def handle(self, event: Event) -> list[Command]:
         """Takes one event in and returns what is to be done."""
         if self.state in (JobState.FINISHED, JobState.FAILED):
             return self._close() if isinstance(event, CloseWanted) else []
-        if getattr(event, "attempt", self.attempt) != self.attempt:
+        if getattr(event, "attempt", None) not in (None, self._attempt_for(event)):
             return []
         if isinstance(event, TaskReserved):
             return self._reserved(event)
@@ -233,9 +284,26 @@ class Job:
             return self._serving(event)
         if isinstance(event, TaskReached):
             return self._reached(event)
+        if isinstance(event, AgentFound):
+            return self._found(event)
+        if isinstance(event, Progressed):
+            self._in_a_row = 0
+            return []
         if isinstance(event, CloseWanted):
             return self._close()
         return self._lost(event)
+
+    def _attempt_for(self, event: Event) -> int:
+        key = getattr(event, "task", None)
+        return self._tasks[key].attempt if key in self._tasks else self.attempt
+
+    def attempt_of(self, task: TaskKey) -> int:
+        """The attempt that starts, or has started, a task."""
+        return self._tasks[task].attempt
+
+    def port_for(self, task: TaskKey) -> int:
+        """The port on which a task must listen, 0 for any."""
+        return self._tasks[task].port
 
     def missing(self) -> list[TaskKey]:
         """The tasks that are not reachable yet, in the assignment's order."""
@@ -283,21 +351,63 @@ class Job:
         if self.missing():
             return []
         self.state = JobState.RUNNING
+        self._cause = None
         return [ReportRunning()]
+
+    def _found(self, event: AgentFound) -> list[Command]:
+        if event.node not in self._without_agent:
+            return []
+        self._without_agent.discard(event.node)
+        return [] if self._without_agent else [self._start()]
 
     def _lost(self, event: Event) -> list[Command]:
         failure = self._failure_of(event)
         if failure is None:
             return []
-        past_start = self.state in (JobState.RUNNING, JobState.HEALING)
-        if failure.loss is Loss.TASK and past_start and self.attempt < self._attempts:
-            self.attempt += 1
-            self.state = JobState.HEALING
-            self._tasks = {key: _Task() for key in self._tasks}
-            return [StartAttempt(self.attempt)]
+        if not isinstance(event, TimeUp):
+            if failure.loss is Loss.AGENT and self._without_agent:
+                return self._wait_for(failure.node)
+            if self._heals(failure):
+                return self._heal(failure)
         self.state = JobState.FAILED
         self.failure = failure
         return [ReportFailure(failure), StopTasks()]
+
+    def _wait_for(self, node: str) -> list[Command]:
+        """Waits for one more agent: the attempt has not begun."""
+        if node not in self._without_agent:
+            self._without_agent.add(node)
+            self._tasks = {key: _Task(self.attempt) for key in self._tasks}
+        return []
+
+    def _heals(self, failure: Failure) -> bool:
+        past_start = self.state in (JobState.RUNNING, JobState.HEALING)
+        return past_start and failure.loss in (Loss.TASK, Loss.AGENT) and self._in_a_row < self.restarts
+
+    def _heal(self, failure: Failure) -> list[Command]:
+        if failure.loss is Loss.AGENT:
+            self._without_agent.add(failure.node)
+        self.attempt += 1
+        affected = self._affected(failure)
+        self._in_a_row += 1
+        self._cause = failure
+        self.state = JobState.HEALING
+        for key, port in affected.items():
+            self._tasks[key] = _Task(self.attempt, port)
+        commands: list[Command] = [ReportHealing(self.attempt, failure, tuple(affected))]
+        return commands if self._without_agent else [*commands, self._start()]
+
+    def _affected(self, failure: Failure) -> dict[TaskKey, int]:
+        """The tasks that are started again, and their ports."""
+        if self.together or self._in_a_row > 0:
+            return dict.fromkeys(self._tasks, 0)
+        on_node = [share.key for share in self.assignment.on_node(failure.node)]
+        lost = [failure.task] if failure.task is not None else on_node
+        return {key: (self._tasks[key].address or ("", 0))[1] for key in lost}
+
+    def _start(self) -> StartAttempt:
+        pause = 2.0 ** (self._in_a_row - 2) if self._in_a_row > 1 else 0.0
+        return StartAttempt(self.attempt, min(pause, _LONGEST_PAUSE))
 
     def _failure_of(self, event: Event) -> Failure | None:
         if isinstance(event, TaskExited):
@@ -307,6 +417,8 @@ class Job:
         if isinstance(event, TimeUp):
             if self.state is JobState.RUNNING:
                 return None
+            if self._cause is not None:
+                return self._cause._replace(reason=f"{self._cause.reason}; {self._not_healed()}")
             return Failure(Loss.TIME, "", None, "time is up")
         if isinstance(event, (AgentLost, NodeLost, RequestRefused)):
             if event.node not in self.assignment.nodes:
@@ -314,6 +426,11 @@ class Job:
             loss = {AgentLost: Loss.AGENT, NodeLost: Loss.NODE, RequestRefused: Loss.REFUSED}[type(event)]
             return Failure(loss, event.node, None, event.reason)
         return None
+
+    def _not_healed(self) -> str:
+        if self._without_agent:
+            return f"time was up before {', '.join(sorted(self._without_agent))} had an agent again"
+        return f"time was up before {', '.join(map(str, self.missing()))} could be reached again"
 
     def _close(self) -> list[Command]:
         if self.state is JobState.FINISHED:

@@ -165,10 +165,14 @@ class TaskRequest:
     Attributes:
       key: Type and index.
       partitions: Cache -> the partitions it reads; empty for a parameter server, which reads nothing.
+      attempt: The attempt that started it: of one task alone it may be a later one than of the others.
+      port: Where it must listen, because the others know that address already; 0 = anywhere.
     """
 
     key: TaskKey
     partitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    attempt: int = 1
+    port: int = 0
 
 
 @dataclass(frozen=True)
@@ -177,7 +181,7 @@ class Request:
 
     Attributes:
       job: Id of the job.
-      attempt: Which attempt.
+      attempt: Which attempt; tasks of earlier ones that it names go on.
       node: Id of the node.
       tasks: The tasks.
       environment: Variables for them, of a short list only.
@@ -192,7 +196,12 @@ class Request:
     def to_json(self) -> dict[str, Any]:
         """As a registry value."""
         tasks = [
-            {"task": task.key.name, "partitions": {c: format_ranges(p) for c, p in task.partitions.items()}}
+            {
+                "task": task.key.name,
+                "partitions": {c: format_ranges(p) for c, p in task.partitions.items()},
+                "attempt": task.attempt,
+                "port": task.port,
+            }
             for task in self.tasks
         ]
         return {
@@ -222,13 +231,18 @@ class Request:
 
 
 def _task_request(data: Any) -> TaskRequest:
-    body = checked(data, {"task": str, "partitions": dict}, "a task of a request")
+    kinds = {"task": str, "partitions": dict, "attempt": int, "port": int}
+    body = checked(data, kinds, "a task of a request")
+    if body["attempt"] < 1:
+        raise InvalidArgumentError(f"task {body['task']!r} is of attempt {body['attempt']}")
+    if body["port"] != 0 and not 1024 <= body["port"] <= 65535:
+        raise InvalidArgumentError(f"task {body['task']!r} is to listen on port {body['port']}")
     partitions = {}
     for cache, ranges in body["partitions"].items():
         if not cache or not isinstance(ranges, str):
             raise InvalidArgumentError(f"task {body['task']!r} has no list of partitions for cache {cache!r}")
         partitions[cache] = parse_ranges(ranges)
-    return TaskRequest(parse_task_name(body["task"]), partitions)
+    return TaskRequest(parse_task_name(body["task"]), partitions, body["attempt"], body["port"])
 
 
 def _environment(data: Mapping[str, Any]) -> dict[str, str]:
@@ -282,6 +296,7 @@ class TaskStatus:
       log: Its log file on the agent's host.
       tensorflow: Version of TensorFlow.
       readers: Counters of its datasets: see :func:`ignite_strategy.runtime.readers.summarize`.
+      attempt: The attempt that started it.
     """
 
     state: str
@@ -292,6 +307,7 @@ class TaskStatus:
     log: str = ""
     tensorflow: str = ""
     readers: tuple[Mapping[str, Any], ...] = ()
+    attempt: int = 1
 
 
 _TASK_STATES = ("starting", "reserved", "loaded", "serving", "exited", "stopped")
@@ -304,6 +320,7 @@ _TASK_STATUS_KINDS = {
     "log": str,
     "tensorflow": str,
     "readers": list,
+    "attempt": int,
 }
 
 

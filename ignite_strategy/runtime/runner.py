@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
 from ignite_strategy.errors import (
@@ -22,10 +22,10 @@ from ignite_strategy.errors import (
     TaskLostError,
 )
 from ignite_strategy.runtime import job as machine
+from ignite_strategy.runtime.account import Healing, TaskRecord
 from ignite_strategy.runtime.collector import remove_job
 from ignite_strategy.runtime.directories import claim, release
 from ignite_strategy.runtime.ports import is_reachable
-from ignite_strategy.runtime.readers import Reading, readings
 from ignite_strategy.runtime.records import (
     AGENTS,
     JOBS,
@@ -38,13 +38,13 @@ from ignite_strategy.runtime.records import (
     cluster_key,
     request_key,
 )
-from ignite_strategy.runtime.registry import IgniteRegistry, Lease
+from ignite_strategy.runtime.registry import Lease, open_registry
 from ignite_strategy.runtime.watch import NodeWatch, StatusWatch
-from ignite_strategy.settings import Endpoint, Security, format_endpoint
+from ignite_strategy.settings import Endpoint, Security, ZooKeeper, format_endpoint
 from ignite_strategy.topology.assignment import Assignment, TaskKey
 from ignite_strategy.topology.nodes import Topology
 
-__all__ = ["JOB_TTL", "JobRunner", "TaskRecord"]
+__all__ = ["JOB_TTL", "JobRunner"]
 
 # Agents stop a job's tasks when its client has been silent for this long. Building a large graph may keep the client's
 # threads from running for seconds.
@@ -64,43 +64,7 @@ _log = logging.getLogger(__name__)
 def _rank(event: machine.Event) -> int:
     if isinstance(event, machine.NodeLost):
         return 0
-    return 1 if isinstance(event, machine.AgentLost) else 2
-
-
-@dataclass(frozen=True)
-class TaskRecord:
-    """A task of a running job, for people and for reports.
-
-    Attributes:
-      type: ``chief``, ``worker`` or ``ps``.
-      index: Within its type.
-      node: Id of the Ignite node beside which it runs.
-      host: Where it runs.
-      pid: Its process.
-      address: Where its TensorFlow server listens; ``None`` before that is known.
-      state: See :class:`~ignite_strategy.runtime.records.TaskStatus`; ``requested`` before the agent has said anything.
-      partitions: Cache -> the partitions it reads.
-      readers: Counters of its datasets, per cache and node that answered.
-      log: Its log file, on its host.
-      tensorflow: Version of TensorFlow there.
-    """
-
-    type: str
-    index: int
-    node: str
-    host: str = ""
-    pid: int = 0
-    address: str | None = None
-    state: str = "requested"
-    partitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    readers: tuple[Mapping[str, Any], ...] = ()
-    log: str = ""
-    tensorflow: str = ""
-
-    @property
-    def readings(self) -> tuple[Reading, ...]:
-        """Rows and bytes that it has read from its own node and from others, by cache."""
-        return readings(self.readers, self.node)
+    return 1 if isinstance(event, (machine.AgentLost, machine.AgentFound)) else 2
 
 
 class JobRunner:
@@ -114,6 +78,7 @@ class JobRunner:
       environment: Variables for the tasks, of a short list.
       start_timeout: Until every task is reachable.
       security: How this process speaks to Ignite.
+      zookeeper: Where it meets the agents, if not in a cache of the cluster.
     """
 
     def __init__(
@@ -125,23 +90,29 @@ class JobRunner:
         environment: Mapping[str, str] | None = None,
         start_timeout: float = 60.0,
         security: Security | None = None,
+        zookeeper: ZooKeeper | None = None,
     ) -> None:
         self.id = job
+        self._zookeeper = zookeeper
         self.assignment = assignment
         self.failure: TaskLostError | None = None
         self.out_of_touch = False
-        self._topology = topology
+        self.healings: list[Healing] = []
+        self.topology = topology
+        self.directories: list[str] = []
         self._environment = dict(environment or {})
         self._start_timeout = start_timeout
         self._job = machine.Job(assignment)
-        self._registry = IgniteRegistry(
-            [*endpoints, *(e for n in topology.nodes for e in n.endpoints[:1])], security=security
+        self._registry = open_registry(
+            [*endpoints, *(e for n in topology.nodes for e in n.endpoints[:1])], zookeeper, security, JOB_TTL
         )
         self._lease: Lease | None = None
         self._status: StatusWatch | None = None
         self._nodes = NodeWatch(topology.nodes, assignment.nodes, self._found_nodes, security)
         self._callbacks: list[Callable[[TaskLostError], None]] = []
         self._probes: dict[TaskKey, machine.Probe] = {}
+        self._to_start: tuple[float, machine.StartAttempt] | None = None
+        self._healing_since = 0.0
         self._changed = threading.Condition()
         self._handling = threading.RLock()
         self._error: IgniteStrategyError | None = None
@@ -161,18 +132,20 @@ class JobRunner:
           TaskLostError: A task, agent or node has ended meanwhile.
         """
         atexit.register(self.close)
-        self._until = time.monotonic() + self._start_timeout
         try:
-            agents = self._find_agents()
-            self._status = StatusWatch(self._registry, self.id, agents)
-            self._lease = self._registry.acquire(f"{JOBS}/{self.id}", self._record().to_json(), JOB_TTL)
-            self._request()
+            self._ask()
             self._thread = threading.Thread(target=self._run, name=f"job {self.id}", daemon=True)
             self._thread.start()
             self._wait_until_running()
         except BaseException:
             self.close()
             raise
+
+    def _ask(self) -> None:
+        self._until = time.monotonic() + self._start_timeout
+        self._status = StatusWatch(self._registry, self.id, self._find_agents())
+        self._lease = self._registry.acquire(f"{JOBS}/{self.id}", self._record().to_json(), JOB_TTL)
+        self._request()
 
     def _find_agents(self) -> dict[str, AgentRecord]:
         """The agents of the nodes that are to run tasks; a cluster that is just starting gets a few seconds."""
@@ -191,23 +164,26 @@ class JobRunner:
             time.sleep(_START_POLL_SECONDS)
 
     def _no_agent(self, node: str) -> str:
-        endpoints = self._topology.node(node).endpoints
+        endpoints = self.topology.node(node).endpoints
         address = format_endpoint(endpoints[0]) if endpoints else "HOST:PORT"
+        where = f" --zookeeper {self._zookeeper.hosts}" if self._zookeeper else ""
         return (
             f"no agent runs beside Ignite node {node} ({address}), so it cannot run tasks; "
-            f"start one on its host: ignite-strategy agent --node {address}"
+            f"start one on its host: ignite-strategy agent --node {address}{where}"
         )
 
     def _request(self) -> None:
         for node in self.assignment.nodes:
-            tasks = tuple(
-                TaskRequest(share.key, self._partitions(share.key)) for share in self.assignment.on_node(node)
-            )
+            tasks = tuple(self._task_request(share.key) for share in self.assignment.on_node(node))
             request = Request(self.id, self._job.attempt, node, tasks, self._environment)
             self._registry.put(request_key(self.id, node), request.to_json())
 
+    def _task_request(self, key: TaskKey) -> TaskRequest:
+        job = self._job
+        return TaskRequest(key, self._partitions(key), job.attempt_of(key), job.port_for(key))
+
     def _partitions(self, key: TaskKey) -> dict[str, tuple[int, ...]]:
-        return {} if key.type == "ps" else {self._topology.cache: self.assignment[key].partitions}
+        return {} if key.type == "ps" else {self.topology.cache: self.assignment[key].partitions}
 
     def _record(self) -> JobRecord:
         return JobRecord(
@@ -241,7 +217,7 @@ class JobRunner:
     def _missing(self, key: TaskKey) -> str:
         record = next(r for r in self.tasks() if (r.type, r.index) == key)
         text = f"{key}, expected on Ignite node {record.node}"
-        endpoints = self._topology.node(record.node).endpoints
+        endpoints = self.topology.node(record.node).endpoints
         text += f" ({format_endpoint(endpoints[0])})" if endpoints else ""
         how = {
             "requested": "its agent has not started it",
@@ -293,6 +269,9 @@ class JobRunner:
                 f"the lease of job {self.id} was taken for ended: this client was silent for too long"
             )
         self._handle(self._status.read())
+        if self._to_start is not None and now >= self._to_start[0]:
+            attempt, self._to_start = self._to_start[1], None
+            self._start_attempt(attempt)
         if is_due("agents", _AGENT_SECONDS):
             self._handle(self._status.look_at_agents())
         if is_due("nodes", _NODE_SECONDS):
@@ -324,15 +303,44 @@ class JobRunner:
             self._registry.put(cluster_key(self.id), record.to_json())
         elif isinstance(command, machine.Probe):
             self._probes[command.task] = command
+        elif isinstance(command, machine.ReportHealing):
+            self._report_healing(command)
         elif isinstance(command, machine.StartAttempt):
-            self._probes.clear()
-            self._request()
-            self._renew_now()
+            self._to_start = (time.monotonic() + command.pause, command)
+            self._until = time.monotonic() + command.pause + self._start_timeout
+        elif isinstance(command, machine.ReportRunning):
+            self._report_running()
         elif isinstance(command, machine.StopTasks):
             self._closing = True
             self._renew_now()
         elif isinstance(command, machine.ReportFailure):
             self._fail(command.failure)
+
+    def _report_healing(self, command: machine.ReportHealing) -> None:
+        self._to_start = None
+        self._probes.clear()
+        self._healing_since = time.monotonic()
+        self._until = self._healing_since + self._start_timeout
+        self.healings.append(Healing(command.attempt, command.cause.loss.value, command.cause.reason))
+        whole = len(command.tasks) == len(self.assignment.tasks)
+        _log.warning(
+            "job %s: %s. Attempt %d: %s started again",
+            self.id,
+            command.cause.reason,
+            command.attempt,
+            "all tasks are" if whole else f"{', '.join(map(str, command.tasks))} is",
+        )
+
+    def _start_attempt(self, command: machine.StartAttempt) -> None:
+        if command.attempt == self._job.attempt:
+            self._request()
+            self._renew_now()
+
+    def _report_running(self) -> None:
+        if self.healings and self.healings[-1].attempt == self._job.attempt:
+            seconds = time.monotonic() - self._healing_since
+            self.healings[-1] = replace(self.healings[-1], seconds=seconds)
+            _log.warning("job %s: every task can be reached again, %.1f s after the loss", self.id, seconds)
 
     def _renew_now(self) -> None:
         if self._lease is not None:
@@ -343,7 +351,7 @@ class JobRunner:
             missing = self._job.missing()
             text = f"the cluster was not ready within {self._start_timeout:.0f} s: {self._waiting_for()}"
             self._end_with(ClusterTimeoutError(text, missing))
-        elif failure.loss is machine.Loss.REFUSED:
+        elif failure.loss is machine.Loss.REFUSED and self._job.attempt == 1:
             self._end_with(ClusterError(f"the agent of Ignite node {failure.node} refuses: {failure.reason}"))
         else:
             self._end_with(self._lost_error(failure))
@@ -353,7 +361,7 @@ class JobRunner:
         status = self._task_status(failure.task) if failure.task else None
         return TaskLostError(
             f"{failure.reason}. Start the program again: it resumes from the last checkpoint in its model directory",
-            kind=failure.loss.value,
+            kind="agent" if failure.loss is machine.Loss.REFUSED else failure.loss.value,
             task=failure.task,
             node=failure.node,
             host=record.host if record else "",
@@ -385,6 +393,44 @@ class JobRunner:
         if self.failure is not None:
             callback(self.failure)
 
+    @property
+    def attempt(self) -> int:
+        """How often the tasks have been started; grows as soon as it is decided that they are started again."""
+        return self._job.attempt
+
+    @property
+    def is_healing(self) -> bool:
+        """Whether something was lost and the tasks of the present attempt are not all reachable yet."""
+        return self._job.state is machine.JobState.HEALING
+
+    @property
+    def restarts(self) -> int:
+        """How many :meth:`allow_restarts` allows."""
+        return self._job.restarts
+
+    @property
+    def together(self) -> bool:
+        """What :meth:`allow_restarts` said."""
+        return self._job.together
+
+    def allow_restarts(self, count: int, together: bool = True) -> None:
+        """From now on a lost task or agent does not end the job: tasks are started again.
+
+        Args:
+          count: How often in a row, without :meth:`note_progress` in between.
+          together: Whether all tasks take each step together: then all are started again, else the lost ones alone.
+        """
+        self._job.restarts, self._job.together = count, together
+
+    def attempts(self) -> dict[TaskKey, int]:
+        """The attempt that has started each task, or starts it."""
+        return {share.key: self._job.attempt_of(share.key) for share in self.assignment.tasks}
+
+    def note_progress(self, attempt: int) -> None:
+        """Notes that an attempt has done something that was worth the start of its tasks."""
+        with self._handling:
+            self._job.handle(machine.Progressed(attempt))
+
     def claim(self, directory: str) -> None:
         """Notes that this job writes checkpoints to ``directory``, until it ends.
 
@@ -392,6 +438,7 @@ class JobRunner:
           PreconditionError: Another job does.
         """
         claim(self._registry, self.id, directory, DIRECTORY_SECONDS)
+        self.directories.append(directory)
 
     def cluster(self) -> dict[str, list[str]]:
         """Job name -> addresses.

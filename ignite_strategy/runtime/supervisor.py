@@ -40,6 +40,7 @@ class TaskProcess:
 
     def __init__(self, job: str, request: TaskRequest, environment: dict[str, str], folder: Path) -> None:
         self.key = request.key
+        self.attempt = request.attempt
         self.log = folder / f"{request.key.type}-{request.key.index}.log"
         self._state = "starting"
         self._port = 0
@@ -51,7 +52,7 @@ class TaskProcess:
         self._stopping: float | None = None
         self._told: dict[str, Any] | None = None
         command = [sys.executable, "-m", "ignite_strategy.runtime.task", "--job", job]
-        command += ["--task", request.key.name, "--agent", str(os.getpid())]
+        command += ["--task", request.key.name, "--agent", str(os.getpid()), "--port", str(request.port)]
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(
                 command,
@@ -86,6 +87,11 @@ class TaskProcess:
         """Its server runs."""
         return self._state == "serving"
 
+    @property
+    def told(self) -> bool:
+        """It knows the addresses of all tasks."""
+        return self._told is not None
+
     def status(self) -> TaskStatus:
         """How it is."""
         code = self._process.returncode
@@ -98,6 +104,7 @@ class TaskProcess:
             log=str(self.log),
             tensorflow=self._tensorflow,
             readers=self._readers,
+            attempt=self.attempt,
         )
 
     def serve(self, cluster: dict[str, Any]) -> None:

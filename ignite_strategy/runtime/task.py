@@ -68,20 +68,21 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--job", required=True)
     parser.add_argument("--task", required=True, type=parse_task_name)
     parser.add_argument("--agent", required=True, type=int, help="pid of the agent")
+    parser.add_argument("--port", type=int, default=0, help="where to listen; 0: anywhere")
     options = parser.parse_args(arguments)
     die_with_parent(options.agent)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     channel = Channel()
     try:
-        _run(channel, options.task)
+        _run(channel, options.task, options.port)
     except BaseException as error:
         _log.exception("task %s of job %s failed", options.task, options.job)
         channel.say("failed", error=f"{type(error).__name__}: {error}")
         os._exit(1)
 
 
-def _run(channel: Channel, task: TaskKey) -> None:
-    port = HeldPort()
+def _run(channel: Channel, task: TaskKey, wanted: int) -> None:
+    port = HeldPort(wanted)
     channel.say("reserved", port=port.port)
     # Until TensorFlow is loaded SIGTERM keeps its default action: nothing here could react faster than the kernel.
     tensorflow = _load()

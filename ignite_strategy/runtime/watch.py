@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ignite_strategy.errors import CancelledError, ConnectionFailedError, IgniteStrategyError
 from ignite_strategy.runtime.job import (
+    AgentFound,
     AgentLost,
     Event,
     NodeLost,
@@ -18,7 +19,7 @@ from ignite_strategy.runtime.job import (
 )
 from ignite_strategy.runtime.ports import is_reachable
 from ignite_strategy.runtime.records import AGENTS, AgentRecord, Status, status_key
-from ignite_strategy.runtime.registry import Registry
+from ignite_strategy.runtime.registry import LeaseView, Registry
 from ignite_strategy.settings import Endpoint, Security, Timeouts, format_endpoint
 from ignite_strategy.topology.nodes import Caller, Node, connect, list_nodes
 
@@ -44,6 +45,8 @@ class StatusWatch:
         self._job = job
         self._agents = dict(agents)
         self._changed: dict[str, float] = {}
+        self._missed: set[str] = set()
+        self._former = {agent.instance for agent in agents.values()}  # runs of agents that are known
 
     def read(self) -> list[Event]:
         """Reads the reports."""
@@ -58,31 +61,54 @@ class StatusWatch:
             if before is None or (before.instance, before.count) != (status.instance, status.count):
                 self._changed[node] = time.monotonic()
             self.statuses[node] = status
-            events += _events_of(node, status)
+            said = list(_events_of(node, status))
+            if status.instance not in self._former and not status.refused:
+                # Its tasks ended with the run before; its lease will be looked at.
+                said = [AgentLost(node, f"{self._who(node)} has ended and another has taken its place")]
+            if any(isinstance(event, AgentLost) for event in said):
+                self._missed.add(node)
+            events += said
         return events
 
     def look_at_agents(self) -> list[Event]:
         """Looks at the leases, and at the tasks of agents that have gone silent."""
         leases = self._registry.leases(AGENTS)
         events: list[Event] = []
-        for node, agent in self._agents.items():
-            who = f"the agent of Ignite node {node} (pid {agent.pid} on {agent.machine})"
-            view = leases.get(f"{AGENTS}/{node}")
-            if view is None:
-                events.append(AgentLost(node, f"{who} has stopped"))
-            elif view.value.get("instance") != agent.instance:
-                events.append(AgentLost(node, f"{who} has ended and another has taken its place"))
-            elif not view.alive:
-                events.append(AgentLost(node, f"{who} has not renewed its lease; it is dead or cut off"))
-            else:
-                events += self._try_tasks(node, who)
+        for node in self._agents:
+            events += self._look_at(node, leases.get(f"{AGENTS}/{node}"))
         return events
 
-    def _try_tasks(self, node: str, who: str) -> list[Event]:
+    def _look_at(self, node: str, view: LeaseView | None) -> list[Event]:
+        who = self._who(node)
+        if view is None:
+            return self._miss(node, f"{who} has stopped")
+        if not view.alive:
+            return self._miss(node, f"{who} has not renewed its lease; it is dead or cut off")
+        if view.value.get("instance") != self._agents[node].instance:
+            lost = self._miss(node, f"{who} has ended and another has taken its place")
+            self._agents[node] = AgentRecord.from_json(view.value)
+            self._former.add(self._agents[node].instance)
+            self._missed.discard(node)
+            return [*lost, AgentFound(node)]
         silent = time.monotonic() - self._changed.get(node, time.monotonic())
         if silent < _SILENT_SECONDS:
-            return []
+            back = node in self._missed
+            self._missed.discard(node)
+            return [AgentFound(node)] if back else []
+        return self._try_tasks(node, who, silent)
+
+    def _who(self, node: str) -> str:
+        agent = self._agents[node]
+        return f"the agent of Ignite node {node} (pid {agent.pid} on {agent.machine})"
+
+    def _miss(self, node: str, reason: str) -> list[Event]:
+        self._missed.add(node)
+        return [AgentLost(node, reason)]
+
+    def _try_tasks(self, node: str, who: str, silent: float) -> list[Event]:
         status = self.statuses[node]
+        if status.instance != self._agents[node].instance:
+            return []  # it has not reported yet
         for key, task in status.tasks.items():
             if task.state != "serving":
                 continue
@@ -90,7 +116,7 @@ class StatusWatch:
             refusal = is_reachable(endpoint, timeout=0.5)
             if refusal is not None and "refused" in refusal.lower():
                 reason = f"{who} is silent since {silent:.0f} s, and {key} at {endpoint} is gone with it"
-                return [AgentLost(node, reason)]
+                return self._miss(node, reason)
         return []
 
 
@@ -102,16 +128,15 @@ def _events_of(node: str, status: Status) -> Iterable[Event]:
         yield NodeLost(node, f"Ignite node {node} is gone: {status.node_lost}")
     for key, task in status.tasks.items():
         if task.port:
-            yield TaskReserved(key, status.attempt, status.host, task.port)
+            yield TaskReserved(key, task.attempt, status.host, task.port)
         if task.state == "serving":
-            yield TaskServing(key, status.attempt)
+            yield TaskServing(key, task.attempt)
         where = f"{key} (pid {task.pid} on {status.host}, Ignite node {node})"
         if task.state == "exited":
-            yield TaskExited(key, status.attempt, f"{where} {task.error}")
+            yield TaskExited(key, task.attempt, f"{where} {task.error}")
         elif task.state == "stopped":
-            yield AgentLost(
-                node, f"the agent of Ignite node {node} on {status.host} was stopped, and {key} with it"
-            )
+            reason = f"the agent of Ignite node {node} on {status.host} was stopped, and {key} with it"
+            yield AgentLost(node, reason, status.attempt)
 
 
 class NodeWatch:

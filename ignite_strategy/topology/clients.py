@@ -14,13 +14,13 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ignite_strategy.errors import InvalidArgumentError, UnsupportedError
-from ignite_strategy.settings import CLUSTER_PREFIXES, Endpoint, Security, Tls, security_for
+from ignite_strategy.settings import CLUSTER_PREFIXES, Credentials, Endpoint, Security, Tls, security_for
 from ignite_strategy.topology import sql_dates
 
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["check_names", "open_client", "tls_context"]
+__all__ = ["check_names", "open_client", "resolve", "tls_context"]
 
 
 def open_client(
@@ -47,11 +47,8 @@ def open_client(
     Raises:
       OSError: No node answers, or TLS fails; pyignite's own errors otherwise.
     """
-    from ignite_strategy import _core
-
     wanted = security_for(endpoints, security)
-    settings = wanted.native()
-    resolved: dict[str, Any] = dict(_core.resolve_security(settings, list(prefixes)) or {})
+    tls, credentials = resolve(wanted, prefixes)
     # Without a handler of its own its logger prints the traceback of every refused connection.
     logging.getLogger("pyignite").addHandler(logging.NullHandler())
     sql_dates.register()
@@ -61,25 +58,39 @@ def open_client(
         partition_aware=False,
         handshake_timeout=connect_timeout,
         timeout=request_timeout,
-        username=resolved.get("username"),
-        password=resolved.get("password"),
+        username=credentials.username if credentials else None,
+        password=credentials.password if credentials else None,
         use_ssl=False,  # it would switch it on by itself for a user; _Transport does it
     )
     client.security, client.prefixes = wanted, list(prefixes)
-    client.tls_context = tls_context(_tls(resolved)) if resolved.get("tls") else None
+    client.tls_context = tls_context(tls) if tls else None
     client.connect([tuple(endpoint) for endpoint in endpoints]).__enter__()
     return client
 
 
-def _tls(resolved: dict[str, Any]) -> Tls:
-    return Tls(
-        cafile=resolved["cafile"] or None,
-        certfile=resolved["certfile"] or None,
-        keyfile=resolved["keyfile"] or None,
-        cert_password=resolved["cert_password"],
-        check_hostname=resolved["check_hostname"],
-        verify=resolved["verify"],
+def resolve(security: Security, prefixes: Sequence[str]) -> tuple[Tls | None, Credentials | None]:
+    """TLS and credentials as the environment has them, where it says something, else as given.
+
+    Raises:
+      InvalidArgumentError: They contradict themselves.
+    """
+    from ignite_strategy import _core
+
+    found: dict[str, Any] = dict(_core.resolve_security(security.native(), list(prefixes)) or {})
+    credentials = None
+    if found.get("username") is not None:
+        credentials = Credentials(found["username"], found["password"])
+    if not found.get("tls"):
+        return None, credentials
+    tls = Tls(
+        cafile=found["cafile"] or None,
+        certfile=found["certfile"] or None,
+        keyfile=found["keyfile"] or None,
+        cert_password=found["cert_password"],
+        check_hostname=found["check_hostname"],
+        verify=found["verify"],
     )
+    return tls, credentials
 
 
 def tls_context(tls: Tls) -> ssl.SSLContext:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from ignite_strategy.errors import InvalidArgumentError, PreconditionError, TaskLostError
-from ignite_strategy.runtime.runner import JobRunner, TaskRecord
+from ignite_strategy.errors import (
+    CancelledError,
+    IgniteStrategyError,
+    InvalidArgumentError,
+    PreconditionError,
+    TaskLostError,
+)
+from ignite_strategy.runtime.account import Healing, TaskRecord
+from ignite_strategy.runtime.runner import JobRunner
 from ignite_strategy.settings import (
     DEFAULT_PORT,
     Credentials,
@@ -19,6 +28,7 @@ from ignite_strategy.settings import (
     Security,
     Timeouts,
     Tls,
+    ZooKeeper,
     checked_timeouts,
     default_endpoints,
     parse_endpoints,
@@ -26,10 +36,13 @@ from ignite_strategy.settings import (
 )
 from ignite_strategy.settings import use_default_endpoints as _use_default_endpoints
 from ignite_strategy.topology.assignment import Assignment, Layout, TaskKey, assign
-from ignite_strategy.topology.nodes import Topology, connect, discover
+from ignite_strategy.topology.nodes import Node, Topology, connect, discover
 from ignite_strategy.topology.tf_config import ClusterLayout
 
 __all__ = ["IgniteClusterResolver"]
+
+_RESTART_SECONDS = 1.0
+_log = logging.getLogger(__name__)
 
 STRATEGIES = ("collective", "parameter_server", "mirrored")
 
@@ -64,6 +77,9 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
       credentials: User and password for Ignite, :class:`ignite_strategy.settings.Credentials`. Both serve this process
         and what it opens (topology, registry, datasets and ``igfs:///`` paths that name no host); the tasks use
         their agent's. ``IGNITE_TLS``, ``IGNITE_CAFILE``, ``IGNITE_USERNAME`` and so on replace them.
+      zookeeper: ZooKeeper, ``host:port,host:port/path``, where the agents are met (started with the same
+        ``--zookeeper``) instead of in a cache of the cluster; :class:`ignite_strategy.settings.ZooKeeper` for TLS, user
+        and password. Without it ``IGNITE_STRATEGY_ZOOKEEPER``, if that is set.
       task_environment: Variables for the tasks; only a short list is allowed.
       task_type: For strategies that want to know which task this process is.
       task_id: Its index.
@@ -89,6 +105,7 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
         timeouts: Timeouts | None = None,
         tls: Tls | bool | None = None,
         credentials: Credentials | None = None,
+        zookeeper: str | ZooKeeper | None = None,
         task_environment: Mapping[str, str] | None = None,
         task_type: str | None = None,
         task_id: int | None = None,
@@ -102,6 +119,7 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
         self._cache = cache
         self._endpoints = _resolver_endpoints(addresses)
         self._security = _resolver_security(self._endpoints, tls, credentials)
+        self._zookeeper = _checked_zookeeper(zookeeper)
         self._strategy = _checked_strategy(strategy)
         self._ps = ps
         self._shape = (layout, chief, balance)
@@ -116,6 +134,7 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
         self._accelerators = dict(num_accelerators or {})
         self._runner: JobRunner | None = None
         self._defaults = contextlib.ExitStack()
+        self._known: list[Endpoint] = []  # with those that the cluster named
         self._opened = False
         self._callbacks: list[Callable[[TaskLostError], None]] = []
         self._closers: list[Callable[[], None]] = []
@@ -229,8 +248,44 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
             raise
         return self
 
+    def restart(self) -> None:
+        """Ends the job and starts another, with the nodes and the primaries as they are then.
+
+        Nodes that left may need a moment until the others have taken their partitions: it is tried for as long as a
+        start may take. What was said of the job before holds on: restarts, and the directories it writes to.
+
+        Raises:
+          IgniteStrategyError: As of :meth:`start`, when time is up.
+        """
+        before = self._running()
+        self._runner = None
+        before.close()
+        self._runner = runner = self._start_again()
+        runner.allow_restarts(before.restarts, before.together)
+        for directory in before.directories:
+            runner.claim(directory)
+
+    def _start_again(self) -> JobRunner:
+        until = time.monotonic() + self._start_timeout
+        while True:
+            try:
+                return self._start_job()
+            except IgniteStrategyError as error:
+                if isinstance(error, CancelledError) or time.monotonic() > until:
+                    raise
+                _log.warning("job on cache %r: %s. Trying again", self._cache, error)
+            time.sleep(_RESTART_SECONDS)
+
+    def _use(self, nodes: Sequence[Node]) -> None:
+        """Adds nodes to the addresses that were given: one of those may be the next to leave."""
+        known = (endpoint for node in nodes for endpoint in node.endpoints[:1])
+        self._known = list(dict.fromkeys([*self._endpoints, *self._known, *known]))
+        self._defaults.close()
+        self._defaults.enter_context(_use_default_endpoints(self._known, self._security))
+
     def _start_job(self) -> JobRunner:
         topology = self.topology()
+        self._use(topology.nodes)
         runner = JobRunner(
             _job_id(self._cache),
             topology,
@@ -239,6 +294,7 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
             self._task_environment,
             self._start_timeout,
             self._security,
+            self._zookeeper,
         )
         for callback in self._callbacks:
             runner.on_failure(callback)
@@ -287,6 +343,40 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
         """Whether just now no node of the cluster answers; :attr:`failure` says so if it lasts."""
         return self._runner is not None and self._runner.out_of_touch
 
+    @property
+    def attempt(self) -> int:
+        """How often the tasks of the job have been started: 1, and more once some were lost; 0 before the start."""
+        return self._runner.attempt if self._runner else 0
+
+    @property
+    def is_healing(self) -> bool:
+        """Whether the tasks are being started again, because some were lost."""
+        return self._runner is not None and self._runner.is_healing
+
+    @property
+    def healings(self) -> tuple[Healing, ...]:
+        """What the job has lost and started again, oldest first."""
+        return tuple(self._runner.healings) if self._runner else ()
+
+    def task_attempts(self) -> dict[TaskKey, int]:
+        """Which attempt has started each task, or starts it."""
+        return self._running().attempts()
+
+    def allow_restarts(self, count: int, together: bool = True) -> None:
+        """From now on a lost task or agent does not end the job: tasks are started again.
+
+        Args:
+          count: How often in a row, without :meth:`note_progress` in between; 0: not at all, as a job begins.
+          together: Whether all tasks take each step together. If so all are started again, at other addresses, else
+            the lost ones alone, at theirs (all, if that does not help).
+        """
+        self._running().allow_restarts(count, together)
+
+    def note_progress(self, attempt: int) -> None:
+        """Notes that an attempt's tasks have done something that was worth their start."""
+        if self._runner is not None:
+            self._runner.note_progress(attempt)
+
     def on_failure(self, callback: Callable[[TaskLostError], None]) -> None:
         """Calls ``callback`` from a thread when a task, an agent or a node is lost."""
         self._callbacks.append(callback)
@@ -331,7 +421,8 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
 
     def topology(self) -> Topology:
         """The nodes and the primaries of the cache, as they are now."""
-        with contextlib.closing(connect(self._endpoints, self._timeouts, self._security)) as connection:
+        known = self._known or self._endpoints
+        with contextlib.closing(connect(known, self._timeouts, self._security)) as connection:
             return discover(connection, self._cache)
 
     def partition_map(self) -> dict[int, TaskKey]:
@@ -398,6 +489,15 @@ def _resolver_security(
     security = Security(Tls() if tls is True else tls or None, credentials)
     security.native()  # refuses what contradicts itself before anything starts
     return security
+
+
+def _checked_zookeeper(given: str | ZooKeeper | None) -> ZooKeeper | None:
+    from ignite_strategy.runtime.registry.zookeeper import check
+
+    found = ZooKeeper.of(given)
+    if found is not None:
+        check(found)
+    return found
 
 
 def _checked_strategy(strategy: str) -> str:

@@ -34,7 +34,8 @@ def main() -> int:
     console = Console(width=max(120, Console().width))
     chosen = _chosen(options)
     contestants = {script: Contestant(script) for script in SCRIPTS}
-    contestants["tensorflow_io"] = Contestant("tensorflow_io", options.tensorflow_io)
+    for script in ("tensorflow_io", "tensorflow_io_igfs"):
+        contestants[script] = Contestant(script, options.tensorflow_io)
     documents: list[dict[str, Any]] = []
     ratios: list[Ratio] = []
     try:

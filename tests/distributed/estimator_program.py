@@ -5,6 +5,7 @@ Not a test. Arguments: addresses, cache, strategy, model directory, whether eage
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -19,6 +20,7 @@ import ignite_strategy as igs
 
 ADDRESSES, CACHE, STRATEGY, MODEL_DIR, EAGER, *ACTS = sys.argv[1:]
 STARTED = time.monotonic()
+RESTARTS = {"restarts": 0} if "no restarts" in ACTS else {}
 steps: dict[str, int] = {}
 
 
@@ -32,10 +34,15 @@ class Clock(tf.estimator.SessionRunHook):
 
     def __init__(self, task: str, sleep: float) -> None:
         self.task, self.sleep = task, sleep
+        self.begins_at = -1
+
+    def after_create_session(self, session: object, coord: object) -> None:
+        self.begins_at = int(session.run(tf.compat.v1.train.get_global_step()))  # type: ignore[attr-defined]
 
     def after_run(self, run_context: object, run_values: object) -> None:
-        if not steps.get(self.task):
-            tell("first step", task=self.task)
+        if self.begins_at >= 0:
+            tell("first step", task=self.task, after=self.begins_at)
+            self.begins_at = -1
         steps[self.task] = steps.get(self.task, 0) + 1
         time.sleep(self.sleep)
 
@@ -65,6 +72,11 @@ def finite() -> object:
 
 def uneven(input_context) -> object:  # type: ignore[no-untyped-def]
     return input_fn().take(30 - 20 * input_context.input_pipeline_id)  # type: ignore[attr-defined]
+
+
+def stalling() -> object:
+    """After some rows, none for ever."""
+    return input_fn().take(10).concatenate(input_fn().filter(lambda *_: False))  # type: ignore[attr-defined]
 
 
 def generator() -> object:
@@ -108,17 +120,27 @@ def early_stopping(estimator: tf.estimator.Estimator) -> list[tf.estimator.Sessi
     ]
 
 
-def train(config, max_steps, train_fn=input_fn, model=model_fn, sleep=0.0, throttle=0, hooks=lambda _: []):  # type: ignore[no-untyped-def]
+def train(  # type: ignore[no-untyped-def]
+    config,
+    max_steps,
+    train_fn=input_fn,
+    model=model_fn,
+    sleep=0.0,
+    throttle=0,
+    hooks=lambda _: [],
+    how=tf.estimator.train_and_evaluate,
+):
     steps.clear()
     begun = time.monotonic()
     estimator = tf.estimator.Estimator(model, config=config, params={"sleep": sleep})
     try:
-        tf.estimator.train_and_evaluate(
+        result = how(
             estimator,
             tf.estimator.TrainSpec(train_fn, max_steps=max_steps, hooks=hooks(estimator)),
             tf.estimator.EvalSpec(finite, steps=None, start_delay_secs=0, throttle_secs=throttle),
         )
-        tell("returned", seconds=time.monotonic() - begun, steps=steps)
+        metrics = {name: float(value) for name, value in result[0].items()} if result else {}
+        tell("returned", seconds=time.monotonic() - begun, steps=steps, metrics=metrics)
     except BaseException as error:
         cause = type(error.__cause__).__name__
         tell(
@@ -156,6 +178,7 @@ def main() -> None:
                 model_dir=model_dir,
                 save_checkpoints_steps=20,
                 keep_checkpoint_max=keep,
+                **RESTARTS,
                 on_evaluation=lambda found: tell(
                     "evaluated", step=found.step, final=found.final, **found.metrics
                 ),
@@ -164,6 +187,8 @@ def main() -> None:
         config = config_for(MODEL_DIR)
         tell("running", tasks=[[f"{task.type} {task.index}", task.pid] for task in resolver.tasks()])
         for act in ACTS:
+            if act == "no restarts":
+                continue
             tell("act", name=act, eager=tf.executing_eagerly())
             if act == "no max_steps":
                 train(config, None)
@@ -187,6 +212,15 @@ def main() -> None:
                 train(config, 1_000_000, hooks=lambda _: [tf.estimator.StopAtStepHook(num_steps=10)])
             elif act == "broken hook":
                 train(config, 1_000_000, hooks=lambda _: [Broken()])
+            elif act.startswith("slowly to "):
+                train(config, int(act[10:]), sleep=0.02)
+                tell("healings", found=[[each.kind, each.reason, each.seconds] for each in resolver.healings])
+            elif act.startswith("anew to "):
+                train(config, int(act[8:]), sleep=0.02, how=igs.train_and_evaluate)
+                tell("running", tasks=[[f"{task.type} {task.index}", task.pid] for task in resolver.tasks()])
+            elif act == "stalling":
+                stalled = functools.partial(igs.train_and_evaluate, stall_seconds=4, attempts=2)
+                train(config, 1_000_000, stalling, how=stalled)
             elif act == "long":
                 train(config, 1_000_000, sleep=0.02, throttle=600)
             tell("threads", names=threads())

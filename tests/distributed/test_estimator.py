@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import queue
 import signal
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,64 +15,9 @@ import pytest
 
 from ignite_strategy.local import LocalCluster
 from ignite_strategy.topology.caches import connect, create_cache
+from tests.distributed.program import Program, pids, wait_until_gone
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(300)]
-
-PROGRAM = Path(__file__).with_name("estimator_program.py")
-
-
-class Program:
-    """A running estimator_program.py and what it tells."""
-
-    def __init__(self, *arguments: str, folder: Path) -> None:
-        self.errors = (folder / "stderr").open("w+")
-        self.process = subprocess.Popen(
-            [sys.executable, str(PROGRAM), *arguments], stdout=subprocess.PIPE, stderr=self.errors, text=True
-        )
-        self.events: list[dict[str, Any]] = []
-        self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if line.startswith("{"):
-                self._queue.put(json.loads(line))
-        self._queue.put(None)
-
-    def wait(self, event: str, seconds: float = 120, **facts: object) -> dict[str, Any]:
-        """The next event of this name with these facts."""
-        deadline = time.monotonic() + seconds
-        while True:
-            try:
-                found = self._queue.get(timeout=max(0.01, deadline - time.monotonic()))
-            except queue.Empty:
-                raise AssertionError(f"no {event!r} within {seconds} s: {self.story()}") from None
-            assert found is not None, f"ended before {event!r}: {self.story()}"
-            self.events.append(found)
-            if found["event"] == event and all(found[name] == value for name, value in facts.items()):
-                return found
-
-    def exit(self, seconds: float) -> int:
-        """Waits for the end of the process; the exit code."""
-        try:
-            return self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"still running after {seconds} s: {self.story()}") from None
-
-    def told(self, event: str) -> list[dict[str, Any]]:
-        return [found for found in self.events if found["event"] == event]
-
-    def story(self) -> str:
-        self.errors.flush()
-        self.errors.seek(0)
-        return f"{self.events[-8:]}\n{self.errors.read()[-3000:]}"
-
-    def close(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
-        self.process.wait(10)
-        self.errors.close()
 
 
 @pytest.fixture(scope="module")
@@ -108,17 +48,6 @@ def run(training_cluster: LocalCluster, tmp_path: Path) -> Iterator[Any]:
     yield start
     for program in programs:
         program.close()
-
-
-def pids(program: Program) -> dict[str, int]:
-    return dict(program.told("running")[0]["tasks"])
-
-
-def wait_until_gone(tasks: dict[str, int], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while left := [name for name, pid in tasks.items() if psutil.pid_exists(pid)]:
-        assert time.monotonic() < deadline, f"tasks left: {left}"
-        time.sleep(0.1)
 
 
 def evaluations(tmp_path: Path) -> list[int]:
@@ -210,7 +139,7 @@ def test_hooks_that_end_training_end_it_for_all_tasks(run: Any, strategy: str) -
 
 def test_parameter_server(run: Any) -> None:
     """Every worker trains from the start (TensorFlow waits 30 s between looks), and a dead ps ends the run."""
-    program = run("parameter_server", "eager", "to 60", "another model to 40", "long")
+    program = run("parameter_server", "eager", "no restarts", "to 60", "another model to 40", "long")
     program.wait("act")
     returned = program.wait("returned", 60)
     assert returned["seconds"] < 25
@@ -252,7 +181,7 @@ def test_evaluation_slower_than_training(run: Any) -> None:
 @pytest.mark.parametrize("victim", ["worker 0", "chief 0"])
 def test_a_killed_task_ends_the_run_with_its_name(run: Any, victim: str) -> None:
     """yahoo/TensorFlowOnSpark #309, #38: a lost task left the rest of the job waiting for ever."""
-    program = run("collective", "eager", "long")
+    program = run("collective", "eager", "no restarts", "long")
     program.wait("first step", 90)
     time.sleep(0.5)
     killed = time.monotonic()
@@ -277,6 +206,7 @@ def test_a_lost_agent_or_node_ends_the_run_with_its_name(victim: str, tmp_path: 
             "collective",
             str(tmp_path / "model"),
             "eager",
+            "no restarts",
             "long",
             folder=tmp_path,
         )

@@ -410,7 +410,7 @@ def test_a_request_of_another_form_is_refused(agents: Agents) -> None:
                 "job": "evil",
                 "attempt": 1,
                 "node": node,
-                "tasks": [{"task": "worker:0", "partitions": {}}],
+                "tasks": [{"task": "worker:0", "partitions": {}, "attempt": 1, "port": 0}],
                 "environment": {"LD_PRELOAD": "/tmp/evil.so"},
             },
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -90,6 +91,60 @@ def test_one_file_at_a_time(files: FileSystem, tmp_path: Path) -> None:
     ok("rm", "igfs:///c/b/*")
     ok("rm", "-r", "igfs:///c")
     assert files.list("/") == []
+
+
+def test_what_cannot_be_copied_is_an_error(
+    files: FileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipe has no end, and a folder that may not be read is not an empty one."""
+    (tmp_path / "d" / "closed").mkdir(parents=True)
+    (tmp_path / "d" / "f").write_bytes(b"x")
+    os.mkfifo(tmp_path / "d" / "pipe")
+    for source in ("d", "d/pipe"):
+        done = fs("cp", "-r", source, "igfs:///d", folder=tmp_path)
+        assert done.returncode == 1
+        assert f"{tmp_path}/d/pipe is neither a file nor a directory" in done.stderr
+    (tmp_path / "d" / "pipe").unlink()
+    plain = os.scandir
+
+    def scandir(path: str) -> object:
+        if str(path).rstrip("/").endswith("closed"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return plain(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    done = fs("cp", "-r", "d", "igfs:///d", folder=tmp_path)
+    assert done.returncode == 1
+    assert "closed" in done.stderr
+    assert files.list("/") == []
+
+
+def test_names_that_look_like_patterns_are_removed_alone(files: FileSystem) -> None:
+    """``run[1]`` is the directory of that name, if there is one, and never ``run1``."""
+
+    def names() -> list[str]:
+        return [status.name for status in files.list("/")]
+
+    for name in ("b1", "b[1]", "[a]", "a", "what1", "what?", "only[1]"):
+        files.write(f"/{name}", b"x")
+    for folder in ("run1", "run[1]"):
+        files.mkdir(f"/{folder}")
+        files.write(f"/{folder}/f", b"x")
+    ok("rm", "igfs:///b[1]", "igfs:///[[]*", "igfs:///what?", "igfs:///only[1]")
+    assert names() == ["a", "b1", "run1", "run[1]", "what1"]
+    ok("rm", "-r", "igfs:///run[1]")
+    assert names() == ["a", "b1", "run1", "what1"]
+    files.write("/b[1]", b"x")
+    ok("rm", "igfs:///b*")
+    assert names() == ["a", "run1", "what1"]
+    files.write("/a[1]", b"x")
+    files.write("/a1", b"x")
+    from ignite_strategy.filesystem.fsspec_igfs import IgniteFileSystem
+
+    IgniteFileSystem().rm("/a[1]")
+    assert names() == ["a", "a1", "run1", "what1"]
+    IgniteFileSystem().rm("/a[1]")  # now it matches another
+    assert names() == ["a", "run1", "what1"]
 
 
 @pytest.mark.parametrize(

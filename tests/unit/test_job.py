@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from ignite_strategy.runtime.job import (
+    AgentFound,
     AgentLost,
     CloseWanted,
     Command,
@@ -17,8 +18,10 @@ from ignite_strategy.runtime.job import (
     Loss,
     NodeLost,
     Probe,
+    Progressed,
     PublishCluster,
     ReportFailure,
+    ReportHealing,
     ReportRunning,
     RequestRefused,
     StartAttempt,
@@ -52,6 +55,7 @@ def _reach(attempt: int = 1) -> list[Event]:
 STARTED = [*_reserve(), *_serve()]
 RUNNING = [*STARTED, *_reach()]
 LOST = TaskExited(WORKER, 1, "was killed by SIGKILL")
+ALL = (CHIEF, WORKER, PS)
 FAILURE = Failure(Loss.TASK, "b", WORKER, "was killed by SIGKILL")
 
 
@@ -145,26 +149,117 @@ def test_addresses_with_ipv6() -> None:
 
 
 def test_another_attempt_while_there_is_one_left() -> None:
-    job = Job(ASSIGNMENT, attempts=3)
+    job = Job(ASSIGNMENT, restarts=2)
     _feed(job, RUNNING)
-    assert job.handle(LOST) == [StartAttempt(2)]
+    assert job.handle(LOST) == [ReportHealing(2, FAILURE, ALL), StartAttempt(2)]
     assert job.state is JobState.HEALING
     assert job.missing() == [CHIEF, WORKER, PS]
+    assert job.cluster() is None
     # The others of the first attempt end as well, and that is no news.
     assert job.handle(TaskExited(CHIEF, 1, "stopped")) == []
-    assert job.handle(TaskExited(CHIEF, 2, "crashed")) == [StartAttempt(3)]
+    crashed = Failure(Loss.TASK, "a", CHIEF, "crashed")
+    assert job.handle(TaskExited(CHIEF, 2, "crashed")) == [
+        ReportHealing(3, crashed, ALL),
+        StartAttempt(3, 1.0),
+    ]
     assert _feed(job, [*_reserve(3), *_serve(3), *_reach(3)])[-1] == ReportRunning()
     assert job.state is JobState.RUNNING
     assert job.handle(TaskExited(WORKER, 3, "x"))[0] == ReportFailure(Failure(Loss.TASK, "b", WORKER, "x"))
 
 
+def test_progress_makes_all_restarts_available_again_and_their_pauses_short() -> None:
+    job = Job(ASSIGNMENT, restarts=3)
+    _feed(job, RUNNING)
+    pauses = []
+    for attempt in range(1, 10):
+        *_, start = job.handle(TaskExited(WORKER, attempt, "x"))
+        assert isinstance(start, StartAttempt)
+        pauses.append(start.pause)
+        if attempt % 3 == 0:
+            _feed(job, [*_reserve(attempt + 1), *_serve(attempt + 1), *_reach(attempt + 1)])
+            assert job.handle(Progressed(attempt)) == []  # of an earlier attempt: late, and no news
+            job.handle(Progressed(attempt + 1))
+    assert pauses == [0.0, 1.0, 2.0] * 3
+    long = Job(ASSIGNMENT, restarts=9)
+    _feed(long, RUNNING)
+    starts = [long.handle(TaskExited(WORKER, attempt, "x"))[-1] for attempt in range(1, 10)]
+    assert max(start.pause for start in starts if isinstance(start, StartAttempt)) == 8.0
+
+
+def test_a_lost_agent_is_waited_for() -> None:
+    job = Job(ASSIGNMENT, restarts=1)
+    _feed(job, RUNNING)
+    cause = Failure(Loss.AGENT, "b", None, "silent")
+    assert job.handle(AgentLost("b", "silent")) == [ReportHealing(2, cause, ALL)]
+    assert job.handle(AgentLost("b", "still silent")) == []
+    assert job.handle(AgentLost("a", "silent, too")) == []
+    assert job.handle(AgentFound("b")) == []
+    assert job.handle(AgentFound("b")) == []
+    assert job.handle(AgentFound("a")) == [StartAttempt(2)]
+    assert job.handle(AgentLost("b", "of before", 1)) == []
+    assert _feed(job, [*_reserve(2), *_serve(2), *_reach(2)])[-1] == ReportRunning()
+    assert job.handle(AgentFound("a")) == []
+
+
+def test_a_lost_task_alone() -> None:
+    """The others go on, and know its address."""
+    job = Job(ASSIGNMENT, restarts=3, together=False)
+    _feed(job, RUNNING)
+    assert job.handle(LOST) == [ReportHealing(2, FAILURE, (WORKER,)), StartAttempt(2)]
+    assert (job.state, job.missing(), job.cluster()) == (JobState.HEALING, [WORKER], None)
+    assert [(job.attempt_of(key), job.port_for(key)) for key in ALL] == [(1, 0), (2, 2), (1, 0)]
+    # What the others say again is no news; nor is the end of what was lost.
+    assert _feed(job, [*_reserve(1), *_serve(1), LOST]) == []
+    started = [TaskReserved(WORKER, 2, "h", 2), TaskServing(WORKER, 2), TaskReached(WORKER, 2)]
+    assert _feed(job, started) == [PublishCluster(2, CLUSTER), Probe(WORKER, 2, ("h", 2)), ReportRunning()]
+    # It did not help.
+    again = Failure(Loss.TASK, "b", WORKER, "again")
+    assert job.handle(TaskExited(WORKER, 2, "again"))[0] == ReportHealing(3, again, ALL)
+    assert [(job.attempt_of(key), job.port_for(key)) for key in ALL] == [(3, 0)] * 3
+
+
+def test_a_lost_agent_takes_its_tasks_along() -> None:
+    job = Job(ASSIGNMENT, restarts=3, together=False)
+    _feed(job, RUNNING)
+    node = ASSIGNMENT[WORKER].node
+    lost = [share.key for share in ASSIGNMENT.on_node(node)]
+    report, *rest = job.handle(AgentLost(node, "silent"))
+    assert isinstance(report, ReportHealing)
+    assert (list(report.tasks), rest) == (lost, [])
+    assert job.handle(AgentFound(node)) == [StartAttempt(2)]
+    assert [job.attempt_of(key) for key in ALL] == [2 if key in lost else 1 for key in ALL]
+    other = next(key for key in ALL if key not in lost)
+    # With a second one nothing is left to go on.
+    job.handle(AgentLost(node, "silent"))
+    job.handle(AgentLost(ASSIGNMENT[other].node, "silent, too"))
+    assert len({job.attempt_of(key) for key in ALL}) == 1
+
+
+@pytest.mark.parametrize(
+    ("event", "text"),
+    [
+        (AgentLost("b", "it is silent"), "it is silent; time was up before b had an agent again"),
+        (LOST, "was killed by SIGKILL; time was up before chief 0, ps 0 could be reached again"),
+    ],
+)
+def test_an_attempt_that_takes_too_long_fails_with_what_began_it(event: Event, text: str) -> None:
+    job = Job(ASSIGNMENT, restarts=3)
+    _feed(job, [*RUNNING, event])
+    if event is LOST:
+        _feed(job, [*_reserve(2), *_serve(2), TaskReached(WORKER, 2)])
+    job.handle(TimeUp())
+    assert job.failure is not None
+    assert job.failure.reason == text
+    assert job.state is JobState.FAILED
+
+
 def test_a_job_that_never_ran_is_not_tried_again() -> None:
-    job = Job(ASSIGNMENT, attempts=3)
+    job = Job(ASSIGNMENT, restarts=2)
     job.handle(LOST)
     assert job.state is JobState.FAILED
 
 
 def test_a_lost_node_needs_another_assignment() -> None:
-    job = Job(ASSIGNMENT, attempts=3)
+    job = Job(ASSIGNMENT, restarts=2)
     _feed(job, [*RUNNING, NodeLost("a", "left")])
     assert job.state is JobState.FAILED

@@ -28,7 +28,7 @@ REQUEST = Request(
     "digits-1",
     1,
     "node-a",
-    (TaskRequest(TaskKey("chief", 0), {"DIGITS": (0, 1, 5)}), TaskRequest(TaskKey("ps", 0))),
+    (TaskRequest(TaskKey("chief", 0), {"DIGITS": (0, 1, 5)}), TaskRequest(TaskKey("ps", 0), {}, 2, 12345)),
     {"TF_CPP_MIN_LOG_LEVEL": "0"},
 )
 RECORDS = [
@@ -97,6 +97,9 @@ def _changed(change: Any) -> Any:
         (lambda d: d["tasks"][0].update(task="chief:1"), "is no task"),
         (lambda d: d["tasks"][0]["partitions"].update(DIGITS="@/etc/passwd"), "partition"),
         (lambda d: d["tasks"][0]["partitions"].update(DIGITS=[0]), "partition"),
+        (lambda d: d["tasks"][0].update(port=22), "port 22"),
+        (lambda d: d["tasks"][0].update(port=70000), "port 70000"),
+        (lambda d: d["tasks"][0].update(attempt=0), "attempt 0"),
         (lambda d: d["tasks"].append(d["tasks"][0]), "twice"),
         (lambda d: d.update(tasks=[]), "none"),
         (lambda d: d.update(job="../../etc"), "job id"),

@@ -11,7 +11,7 @@ import tempfile
 import pytest
 
 import ignite_strategy as igs
-from ignite_strategy.errors import ClusterError, InvalidArgumentError
+from ignite_strategy.errors import ClusterError, InvalidArgumentError, PreconditionError
 
 tf = pytest.importorskip("tensorflow")
 if not hasattr(tf, "estimator"):
@@ -30,6 +30,10 @@ class Resolver:
     def __init__(self) -> None:
         self.started: list[str] = []
         self.closers: list[object] = []
+        self.restarts: list[tuple[int, bool]] = []
+
+    def allow_restarts(self, count: int, together: bool) -> None:
+        self.restarts.append((count, together))
 
     def start(self, strategy: str) -> None:
         self.started.append(strategy)
@@ -138,3 +142,31 @@ def test_the_package_stays_light() -> None:
         "ignite_strategy.estimator.config; assert not {'tensorflow', 'grpc'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_restarts() -> None:
+    from ignite_strategy.estimator import run_config as make
+
+    resolver = Resolver()
+    make(resolver, "collective", MODEL_DIR)  # type: ignore[arg-type]
+    make(resolver, "parameter_server", MODEL_DIR, restarts=0)  # type: ignore[arg-type]
+    assert resolver.restarts == [(5, True), (0, False)]
+    with pytest.raises(InvalidArgumentError, match="restarts=-1"):
+        make(resolver, "collective", MODEL_DIR, restarts=-1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({}, PreconditionError, "config=resolver.run_config"),
+        ({"attempts": 0}, InvalidArgumentError, "attempts=0"),
+        ({"stall_seconds": 0}, InvalidArgumentError, "stall_seconds=0"),
+        ({"stall_seconds": float("nan")}, InvalidArgumentError, "stall_seconds=nan"),
+    ],
+)
+def test_train_and_evaluate_refuses_what_it_cannot_do(
+    arguments: dict[str, float], error: type[Exception], text: str
+) -> None:
+    plain = tf.estimator.Estimator(lambda features: None, model_dir=MODEL_DIR)
+    with pytest.raises(error, match=text):
+        igs.train_and_evaluate(plain, None, None, **arguments)  # type: ignore[arg-type]

@@ -276,6 +276,7 @@ class ScriptedServer:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        self._accepting.join(5)  # it may be about to start another thread
         for peer in self.peers:
             peer.close()
         for thread in self._threads:

@@ -102,6 +102,40 @@ def test_the_end_of_one_side_is_the_end_of_the_other(relay: Relay, echo: Echo) -
         assert connection.recv(100) == b""
 
 
+def test_a_pause(relay: Relay, echo: Echo) -> None:
+    """What was connected is closed; who comes meanwhile is led to where the tasks are afterwards."""
+    other = Echo(b"two:")
+    with connect(relay) as before:
+        assert ask(before, b"a") == b"one:a"
+        relay.pause([TASK])
+        assert before.recv(100) == b""
+    with connect(relay) as first, connect(relay) as second:
+        first.settimeout(0.5)
+        first.sendall(b"b")
+        with pytest.raises(TimeoutError):
+            first.recv(100)
+        second.close()
+        relay.retarget({TASK: other.endpoint})
+        first.settimeout(5)
+        assert first.recv(100) == b"two:b"
+    other.close()
+    with contextlib.ExitStack() as many:
+        relay.pause([TASK])
+        crowd = [many.enter_context(connect(relay)) for _ in range(100)]
+        deadline = time.monotonic() + 5
+        for one in crowd:
+            one.setblocking(False)
+        while True:  # the relay keeps some, and not as many as somebody likes
+            closed = 0
+            for one in crowd:
+                with contextlib.suppress(BlockingIOError):
+                    closed += one.recv(1) == b""
+            if closed >= 30:
+                break
+            assert time.monotonic() < deadline, closed
+            time.sleep(0.05)
+
+
 def test_a_server_that_is_not_there(relay: Relay, echo: Echo) -> None:
     echo.close()
     with connect(relay) as connection, contextlib.suppress(ConnectionResetError):

@@ -139,6 +139,14 @@ void BatchBuilder::AppendArray(std::size_t i, const Slot& slot) {
     }
     return;
   }
+  if (column.lent != nullptr) Own(column);
+  // A batch of one row: whoever takes it may not need a copy.
+  const bool whole = rows_ == 0 && first_rows_ == 1 && column.data.size() == 0 && slot.data != nullptr;
+  if (whole && count * item_size >= kLargeArray && column.dtype != DType::kBool) {
+    column.lent = slot.data;
+    column.lent_bytes = count * item_size;
+    return;
+  }
   // How much a page of dense arrays takes is known with the first row.
   if (rows_ == 0 && !ragged) column.data.Reserve(std::min(first_rows_ * count * item_size, first_bytes_));
   std::uint8_t* to = column.data.Extend(count * item_size);
@@ -150,6 +158,12 @@ void BatchBuilder::AppendArray(std::size_t i, const Slot& slot) {
   } else {
     std::memcpy(to, slot.data, count * item_size);
   }
+}
+
+void BatchBuilder::Own(Column& column) {
+  if (column.lent == nullptr) return;
+  std::memcpy(column.data.Extend(column.lent_bytes), column.lent, column.lent_bytes);
+  column.lent = nullptr;
 }
 
 void BatchBuilder::AppendMask(std::size_t i, const Slot& slot) {
@@ -196,6 +210,7 @@ void BatchBuilder::Pad(std::size_t i) {
 }
 
 BatchBuilder BatchBuilder::SplitOff(std::size_t first) {
+  for (Column& column : columns_) Own(column);
   BatchBuilder rest(specs_, rows_ - first, first_bytes_, batch_);
   const auto move_bytes = [](Buffer& from, std::size_t at, Buffer& to) {
     const std::size_t bytes = from.size() - std::min(at, from.size());
@@ -242,9 +257,10 @@ std::vector<std::int64_t> BatchBuilder::Shape(std::vector<std::int64_t> each) co
   return shape;
 }
 
-std::vector<Column> BatchBuilder::Finish() {
+std::vector<Column> BatchBuilder::Finish(bool lend) {
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     Column& column = columns_[i];
+    if (!lend || specs_[i].padded()) Own(column);
     if (specs_[i].ragged() && specs_[i].padded()) {
       Pad(i);
     } else if (specs_[i].ragged()) {

@@ -87,8 +87,11 @@ class Buffer {
 // One finished column of a batch.
 struct Column {
   DType dtype = DType::kNone;
-  std::vector<std::int64_t> shape;        // {rows}, {rows, length}, or {values} of a ragged column
-  Buffer data;                            // fixed-size values
+  std::vector<std::int64_t> shape;  // {rows}, {rows, length}, or {values} of a ragged column
+  Buffer data;                      // fixed-size values
+  // Instead of `data`: the same, where they came from, in memory that the batch keeps.
+  const std::uint8_t* lent = nullptr;
+  std::size_t lent_bytes = 0;
   std::vector<std::string_view> strings;  // of a string column, in memory that the batch keeps
   std::vector<std::int64_t> splits;       // rows + 1 of them, of a ragged column
   bool masked = false;
@@ -104,6 +107,9 @@ struct Slot {
   const std::uint8_t* mask = nullptr;  // of an array's items: 0 = NULL; null = all are there
   std::uint8_t own[8] = {};            // a number that is not in the row as it is
 };
+
+// Bytes of an array that are worth not to be copied.
+constexpr std::size_t kLargeArray = 64 << 10;
 
 // Collects the rows of one batch.
 class BatchBuilder {
@@ -125,10 +131,12 @@ class BatchBuilder {
   std::int64_t length(std::size_t column) const { return lengths_[column]; }
   // Moves the rows from `first` on into a builder of their own.
   BatchBuilder SplitOff(std::size_t first);
-  std::vector<Column> Finish();
+  // `lend`: a large array that is a whole column may be left where it is.
+  std::vector<Column> Finish(bool lend = false);
 
  private:
   void Pad(std::size_t column);
+  static void Own(Column& column);
   std::vector<std::int64_t> Shape(std::vector<std::int64_t> each) const;
   void AppendScalar(Column& column, const Slot& slot);
   void AppendArray(std::size_t column, const Slot& slot);

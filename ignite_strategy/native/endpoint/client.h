@@ -50,19 +50,24 @@ class Client {
 
   // Runs `body(Connection&, bool again)`, and again on a new connection if the first one broke: one that died
   // while it was idle is not the caller's concern. What `body` asks for may then have been done already. Also
-  // again, a bounded number of times, while others change the same entries.
+  // again, a bounded number of times, while others change the same entries, and while the server fails for a
+  // reason that may pass.
   // Returns the connection, for those who go on with it.
   template <typename Body>
   Lease Keep(const Wait& wait, Body body) {
-    int collisions = 0;
+    int collisions = 0, failures = 0;
     for (int attempt = 1;; ++attempt) {
       Lease lease = Connect(wait, attempt > 1);
       try {
-        body(*lease, attempt > 1);
+        body(*lease, attempt > 1 || failures > 0);
         return lease;
       } catch (const ServerError& error) {
-        if (!error.IsConcurrent() || ++collisions > kMostCollisions) throw;
+        if (error.MayPass() ? ++failures > kMostFailures
+                            : !error.IsConcurrent() || ++collisions > kMostCollisions) {
+          throw;
+        }
         --attempt;
+        if (error.MayPass()) Pause(failures, wait);
       } catch (const Error& error) {
         lease.Discard();
         if (attempt >= kAttempts || error.code() != Code::kUnavailable) throw;
@@ -89,6 +94,7 @@ class Client {
  private:
   static constexpr int kAttempts = 2;
   static constexpr int kMostCollisions = 50;
+  static constexpr int kMostFailures = 5;
 
   struct Idle {
     std::unique_ptr<Connection> connection;
@@ -96,6 +102,8 @@ class Client {
   };
 
   std::vector<Idle> TakeStale();
+  // Longer from one failure to the next: 1.5 s for all.
+  static void Pause(int failures, const Wait& wait);
 
   const std::vector<Endpoint> endpoints_;
   const std::string file_system_;

@@ -64,6 +64,8 @@ ServerError::ServerError(Refusal refusal, std::string reason, const std::string&
 
 bool ServerError::IsLocked() const { return reason_.find("already opened for write") != std::string::npos; }
 
+bool ServerError::MayPass() const { return reason_ == "Generic IGFS error occurred."; }
+
 bool ServerError::IsConcurrent() const { return reason_.find("changed concurrently") != std::string::npos; }
 
 std::string ToModifiedUtf8(std::string_view utf8) {

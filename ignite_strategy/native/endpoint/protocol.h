@@ -67,6 +67,9 @@ class ServerError : public Error {
   bool IsLocked() const;
   // Nothing was done, because somebody else changed the same entries: the same request may succeed now.
   bool IsConcurrent() const;
+  // The server does not say what failed, nor whether something was done: so it answers for a moment after it
+  // has lost a node of its cluster.
+  bool MayPass() const;
 
  private:
   Refusal refusal_;

@@ -11,6 +11,12 @@ std::shared_ptr<Backend> Backend::Mount(const Target& target) {
   return std::make_shared<CacheBackend>(Tree::Mount(target));
 }
 
+Error OpenedByTheParent(const std::string& what) {
+  return Error(
+      Code::kFailedPrecondition,
+      what + " was opened for writing by the parent process, which alone can write to it and close it");
+}
+
 Error Outward(const Error& error) {
   const bool known = error.code() == Code::kPermissionDenied || error.code() == Code::kUnauthenticated ||
                      error.code() == Code::kResourceExhausted || error.code() == Code::kUnimplemented;

@@ -56,6 +56,9 @@ class WritableFile {
   virtual std::uint64_t Tell() const = 0;
 };
 
+// For a file that a process from before fork() has open for writing.
+Error OpenedByTheParent(const std::string& what);
+
 // Thread-safe. Errors name the path: kNotFound, kAlreadyExists, kFailedPrecondition (a directory where a file
 // is needed or the reverse, not empty), kInvalidArgument, kAborted (another writer was faster), kUnavailable
 // (no node answers; never kNotFound), kDataLoss.

@@ -7,13 +7,14 @@
 #include <memory>
 #include <vector>
 
+#include "native/igfs/blocks.h"
 #include "native/igfs/records.h"
 #include "native/igfs/store.h"
 
 namespace ignite_strategy {
 namespace igfs {
 
-// Not thread-safe. Holds a connection only while answers are outstanding.
+// Not thread-safe. Holds a connection only while answers are outstanding, and a bounded number of blocks.
 class BlockReader {
  public:
   explicit BlockReader(Store& store) : store_(store) {}
@@ -25,13 +26,10 @@ class BlockReader {
             const std::string& what, const Wait& wait);
   // Forgets blocks that were read or asked for ahead: the file has grown.
   void Forget();
+  // The first block, from `index` on, that has neither arrived nor been asked for.
+  std::uint64_t FirstNotAsked(std::uint64_t index) const;
 
  private:
-  struct Block {
-    std::vector<std::uint8_t> frame;
-    std::size_t begin = 0;  // of the data within the frame
-    std::size_t size = 0;
-  };
   // What the running call wants.
   struct Range {
     const Record& file;
@@ -42,17 +40,23 @@ class BlockReader {
     std::uint64_t first, last;  // blocks
   };
 
+  using Blocks = std::map<std::uint64_t, Block>;
+
+  Blocks::iterator Drop(Blocks::iterator block);
+  void KeepFrame(Frame frame);
   void Exchange(const Range& range, std::uint64_t horizon, const Wait& wait);
   void Ask(const Range& range, const Wait& wait);
   void Take(const Range& range, const Wait& wait);
-  void Copy(const Range& range, std::uint64_t index, const Block& block);
+  void Copy(const Range& range, std::uint64_t index, const Block& block) const;
+  bool IsOnItsWay(std::uint64_t index) const;
   void KeepOnly(std::uint64_t first, std::uint64_t last);
 
   Store& store_;
   Lease lease_;
   bool fresh_ = false;                           // the last connection broke: take none that was idle
   std::map<std::int64_t, std::uint64_t> asked_;  // request -> block
-  std::map<std::uint64_t, Block> blocks_;        // arrived, to be used by a later call
+  Blocks blocks_;                                // arrived, to be used by a later call
+  std::vector<Frame> frames_;                    // to be used again
   std::vector<std::uint64_t> wanted_;            // of the running call, in reverse order: not yet asked for
   std::size_t missing_ = 0;                      // of the running call: not yet copied
 };

@@ -53,6 +53,11 @@ void Collector::Again(const Key& key, const Item& item) {
   items_[key] = item;
 }
 
+void Collector::Abandon(const Key& key, const Record& writing, const Wait& wait) {
+  std::uint64_t budget = kBlocksPerStep;
+  BuryWriter(key, writing, &budget, wait);
+}
+
 void Collector::Step(const Wait& wait) noexcept {
   std::uint64_t budget = kBlocksPerStep;
   for (int items = 0; items < kItemsPerStep && budget > 0; ++items) {
@@ -89,14 +94,14 @@ void Collector::CollectTrash(const Key& key, Record record, std::uint64_t* budge
   store_.Remove(key, wait);
 }
 
-// Turns the record of a dead writer into trash, in one step: should the writer be alive after all, its next
-// publishing notices that its blocks are gone, and fails.
+// Turns a writer's record into trash, in one step: should the writer be alive after all, its next publishing
+// notices that its blocks are gone, and fails; and should it have published, its record is gone.
 void Collector::BuryWriter(const Key& key, const Record& record, std::uint64_t* budget, const Wait& wait) {
   const Key trash_key = SpecialKey(key.parent, 't', NewId());
   Record trash = record;
   trash.kind = Kind::kTrash;
   bool buried = false;
-  Transact(store_, "collecting what a dead writer left", wait, [&](Transaction& transaction) {
+  Transact(store_, "collecting what a writer left", wait, [&](Transaction& transaction) {
     const auto now = transaction.Get(key);
     buried = now && now->id == record.id;
     if (!buried) return;

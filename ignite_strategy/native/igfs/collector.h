@@ -26,6 +26,9 @@ class Collector {
 
   // Notes a bookkeeping record: kTrash, kWriting or kDoomed. Others are ignored.
   void Notice(const Key& key, const Record& record);
+  // Removes what a writer has declared, unless that has been published, perhaps without the writer's
+  // knowledge.
+  void Abandon(const Key& key, const Record& writing, const Wait& wait);
   // Works on what is due, for a bounded number of blocks. Never throws: a later call goes on.
   void Step(const Wait& wait) noexcept;
 

@@ -118,7 +118,7 @@ std::vector<FileInfo> EndpointBackend::ListRaw(const Path& path, const Wait& wai
     });
   } catch (const ServerError& error) {
     if (error.refusal() == Refusal::kNotFound) ExplainMissing(path, wait);
-    if (error.reason() != "Generic IGFS error occurred.") throw;
+    if (!error.MayPass()) throw;
     throw Error(error.code(), error.message() +
                                   " (so it says of a directory with an entry whose name it cannot read back, "
                                   "one that begins with '~' or has ':' as its second character)");

@@ -77,6 +77,7 @@ Error EndpointWriter::Changed(const std::string& how) const {
 
 template <typename Body>
 void EndpointWriter::Guard(Body body) {
+  if (generation_ != ForkGeneration()) throw OpenedByTheParent(what_);
   if (failure_) throw *failure_;
   if (closed_) throw Error(Code::kFailedPrecondition, what_ + " is closed");
   try {
@@ -264,6 +265,7 @@ std::uint64_t EndpointWriter::Tell() const {
 
 // Removes what was not published. What was sent already to extend a file cannot be taken back.
 void EndpointWriter::Drop() noexcept {
+  if (generation_ != ForkGeneration()) return;  // what is on the cluster is the parent's
   buffer_ = {};
   try {
     const Wait wait = Wait::For(kDropLimit);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "native/igfs/endpoint_backend.h"
+#include "native/wire/socket.h"
 
 namespace ignite_strategy {
 namespace igfs {
@@ -50,6 +51,7 @@ class EndpointWriter : public WritableFile {
   const std::shared_ptr<EndpointBackend> backend_;
   const Path path_;
   const std::string what_;
+  const unsigned long generation_ = ForkGeneration();  // of the process that has opened it
   mutable std::mutex mutex_;
 
   std::optional<std::string> id_;  // of the file at path_, once it is there; null: it has none

@@ -10,13 +10,14 @@
 #include "native/igfs/backend.h"
 #include "native/igfs/block_reader.h"
 #include "native/igfs/path.h"
+#include "native/igfs/read_ahead.h"
 #include "native/igfs/tree.h"
 
 namespace ignite_strategy {
 namespace igfs {
 
-// A sequential reader gets read-ahead; reads of other threads meanwhile go their own way beside
-// it.
+// A sequential reader gets read-ahead, one that goes on for long from a thread; reads of other threads
+// meanwhile go their own way beside it.
 class FileReader : public ReadableFile {
  public:
   // Throws Error(kNotFound) or, for a directory, Error(kFailedPrecondition).
@@ -30,6 +31,8 @@ class FileReader : public ReadableFile {
 
   std::shared_ptr<const Record> Version() const;
   std::shared_ptr<const Record> Newer(const Wait& wait);
+  void ReadInOrder(const std::shared_ptr<const Record>& version, std::uint64_t offset, std::size_t size,
+                   char* out, const Wait& wait);
   [[noreturn]] void ExplainLoss(const Error& error, const Record& version, const Wait& wait);
 
   const std::shared_ptr<Tree> tree_;
@@ -43,6 +46,7 @@ class FileReader : public ReadableFile {
   std::shared_ptr<const Record> blocks_version_;
   std::uint64_t next_ = 0;   // where a sequential reader goes on
   std::uint64_t begun_ = 0;  // where it began
+  std::unique_ptr<ReadAhead> ahead_;
 };
 
 }  // namespace igfs

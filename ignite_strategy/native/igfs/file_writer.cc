@@ -76,6 +76,7 @@ void FileWriter::KeepOld(const Record& old, const Wait& wait) {
 }
 
 void FileWriter::NeedUsable() const {
+  if (generation_ != ForkGeneration()) throw OpenedByTheParent(what_);
   if (failure_) throw *failure_;
   if (closed_) throw Error(Code::kFailedPrecondition, what_ + " is closed");
 }
@@ -227,6 +228,7 @@ void FileWriter::Close(const Wait& wait) {
   if (closed_) return;
   closed_ = true;
   try {
+    if (generation_ != ForkGeneration()) throw OpenedByTheParent(what_);
     if (failure_) throw *failure_;
     Publish(wait);
   } catch (...) {
@@ -262,6 +264,7 @@ bool FileWriter::Settle(const Wait& wait) noexcept {
 }
 
 void FileWriter::Drop() noexcept {
+  if (generation_ != ForkGeneration()) return;  // what is on the cluster is the parent's
   const Wait wait = Wait::For(kDropLimit);
   // What may still arrive is left to the collector, which finds it by the declaration when its lease has
   // ended.

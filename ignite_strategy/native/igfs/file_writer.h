@@ -14,6 +14,7 @@
 #include "native/igfs/backend.h"
 #include "native/igfs/path.h"
 #include "native/igfs/tree.h"
+#include "native/wire/socket.h"
 
 namespace ignite_strategy {
 namespace igfs {
@@ -61,6 +62,7 @@ class FileWriter : public WritableFile {
   const Key key_;
   const std::string what_;
   const Id content_ = NewId();
+  const unsigned long generation_ = ForkGeneration();  // of the process that has opened it
   mutable std::mutex mutex_;
 
   Record record_;  // what the next publishing makes public, without this writer's own extent

@@ -61,7 +61,8 @@ class Tree {
   void Publish(const Key& key, const Record& record, Expect expect, const std::optional<Record>& seen,
                const std::optional<std::pair<Key, Record>>& writing, const std::string& what,
                const Wait& wait);
-  // Blocks that were written and will not be published.
+  // Blocks that were written and will not be published, unless they have been: a commit whose answer was not
+  // awaited may have arrived.
   void Abandon(const Key& writing_key, const Record& writing, const Wait& wait) noexcept;
 
   // Keeps blocks for those who may have them open, in the transaction that takes them out of use; nothing if
@@ -97,7 +98,7 @@ class Tree {
   void RemoveContent(Id directory, const Wait& wait);
   void RemoveFiles(const std::vector<Key>& keys, const Wait& wait);
 
-  bool TryRename(const Path& from, const Path& to, std::optional<Record>* moved, const Wait& wait);
+  bool TryRename(const Path& from, const Path& to, std::optional<Record>* moved, bool last, const Wait& wait);
   void CheckNotBelow(Id moved, const Path& from, const Path& to, const Wait& wait);
 
   Store store_;

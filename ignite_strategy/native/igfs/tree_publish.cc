@@ -22,7 +22,7 @@ void Tree::Rename(const Path& from, const Path& to, const Wait& wait) {
   }
   std::optional<Record> moved;
   for (int attempt = 1; attempt <= kRenameAttempts; ++attempt) {
-    if (TryRename(from, to, &moved, wait)) {
+    if (TryRename(from, to, &moved, attempt == kRenameAttempts, wait)) {
       collector_.Step(wait);
       return;
     }
@@ -42,10 +42,14 @@ void Tree::CheckNotBelow(Id moved, const Path& from, const Path& to, const Wait&
 
 // False if the entries changed between looking and acting. `moved` is the source's record once a commit may
 // have arrived: the server may still be at it, and other calls see its entries one after the other.
-bool Tree::TryRename(const Path& from, const Path& to, std::optional<Record>* moved, const Wait& wait) {
+bool Tree::TryRename(const Path& from, const Path& to, std::optional<Record>* moved, bool last,
+                     const Wait& wait) {
   const std::string what = "renaming " + Describe(from) + " to " + Describe(to);
   const Place source = Resolve(from, wait);
-  if (!source.record && *moved && Resolve(to, wait).record == *moved) return true;
+  if (!source.record && *moved) {
+    if (Resolve(to, wait).record == *moved) return true;
+    if (!last) return false;  // it has left its old place, and may be about to arrive at the new one
+  }
   if (!source.record) throw NotFound(from);
   if (from == to) return true;
   if (source.record->IsDirectory() && IsPrefix(from, to)) {

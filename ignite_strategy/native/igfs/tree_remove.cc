@@ -207,8 +207,7 @@ void Tree::Tend(const Wait& wait) {
 
 void Tree::Abandon(const Key& writing_key, const Record& writing, const Wait& wait) noexcept {
   try {
-    for (const BlockRange& range : writing.blocks) store_.RemoveBlocks(range, wait);
-    store_.Remove(writing_key, wait);
+    collector_.Abandon(writing_key, writing, wait);
   } catch (const std::exception&) {  // the record remains, and with it the way to find the blocks
   }
 }

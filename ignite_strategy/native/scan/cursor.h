@@ -14,7 +14,7 @@ namespace ignite_strategy {
 
 // The rows of one response.
 struct PageData {
-  std::vector<std::uint8_t> frame;
+  Frame frame;
   std::size_t rows_offset = 0;  // of the first key in the frame
   std::int32_t rows = 0;
   bool last = false;             // the server has released the cursor

@@ -38,14 +38,16 @@ std::int32_t PageRows(double bytes_per_row) {
   return static_cast<std::int32_t>(std::clamp(rows, 1.0, static_cast<double>(kMaxPageRows)));
 }
 
-void Frames::Put(std::vector<std::uint8_t> frame) noexcept {
+void Frames::Put(Frame frame) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (count_ < spare_.size()) spare_[count_++] = std::move(frame);
 }
 
-std::vector<std::uint8_t> Frames::Take() {
+Frame Frames::Take() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return count_ == 0 ? std::vector<std::uint8_t>() : std::move(spare_[--count_]);
+  Frame frame = count_ == 0 ? Frame() : std::move(spare_[--count_]);
+  frame.Shift(Frame::kAlignment - offset_ % Frame::kAlignment);
+  return frame;
 }
 
 void Lane::Run() {
@@ -173,6 +175,7 @@ std::shared_ptr<Page> Lane::ReceivePage() {
     frames->Put(std::move(used->frame));
     delete used;
   });
+  page->frames = frames_;
   static_cast<PageData&>(*page) = open_->cursor.Receive(wait_);
   return page;
 }

@@ -3,6 +3,7 @@
 #define IGNITE_STRATEGY_NATIVE_SCAN_LANE_H_
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -26,20 +27,24 @@ constexpr std::int32_t kMaxPageRows = 16384;
 // The rows that are worth about kPageBytes.
 std::int32_t PageRows(double bytes_per_row);
 
-struct Page : PageData {
-  std::shared_ptr<PartitionReport> report;
-};
-
 // The memory of pages that were used, for the next ones: taking it anew costs as much as filling it.
 class Frames {
  public:
-  void Put(std::vector<std::uint8_t> frame) noexcept;
-  std::vector<std::uint8_t> Take();
+  void Put(Frame frame) noexcept;
+  Frame Take();
+  // Pages had a large array at this offset: those to come shall have it aligned.
+  void Align(std::size_t offset) noexcept { offset_ = offset; }
 
  private:
   std::mutex mutex_;
-  std::array<std::vector<std::uint8_t>, 2> spare_;
+  std::atomic<std::size_t> offset_{0};
+  std::array<Frame, 2> spare_;
   std::size_t count_ = 0;
+};
+
+struct Page : PageData {
+  std::shared_ptr<PartitionReport> report;
+  std::shared_ptr<Frames> frames;  // where its memory came from, and goes
 };
 
 // What a lane reads and where its pages go; implemented by Pages.

@@ -209,7 +209,7 @@ std::int64_t Scan::WholeBatches() const {
   return static_cast<std::int64_t>(decoding_->builder->rows()) / config_.batch_size;
 }
 
-Batch Scan::Take() {
+Batch Scan::Take(bool lend) {
   if (!ready_) throw Error(Code::kFailedPrecondition, config_.Where() + ": no batch is ready");
   Decoding& at = *decoding_;
   ready_ = false;
@@ -220,12 +220,15 @@ Batch Scan::Take() {
     rest.emplace(at.builder->SplitOff(static_cast<std::size_t>(whole)));
     batch.rows = whole;
   }
-  batch.columns = at.builder->Finish();
+  // One row would keep a page of many.
+  lend = lend && at.batch_pages.size() == 1 && at.batch_pages.back()->rows == 1;
+  batch.columns = at.builder->Finish(lend);
   batch.pages = std::move(at.batch_pages);
   batch.texts = std::exchange(at.texts, {});
   batch.texts.push_back(std::make_shared<const Arena>(at.decoder.TakeTexts()));
   at.batch_pages.clear();
   at.builder.reset();
+  if (lend) Align(batch);
   rows_delivered_ += batch.rows;
   std::optional<Count> left;
   if (rest) left = KeepRest(std::move(*rest), batch);
@@ -237,6 +240,15 @@ Batch Scan::Take() {
   if (left) at.counts.push_back(*left);
   if (at.page) at.counts.push_back({at.page->report, 0, false});
   return batch;
+}
+
+void Scan::Align(const Batch& batch) const {
+  for (const Column& column : batch.columns) {
+    if (column.lent == nullptr) continue;
+    const Page& page = *batch.pages.back();
+    const auto offset = static_cast<std::size_t>(column.lent - page.frame.data());
+    if (column.lent >= page.frame.data() && offset < page.frame.size()) page.frames->Align(offset);
+  }
 }
 
 // The rows that do not fill a batch begin the next one. All of them are of the last page: without it there

@@ -44,8 +44,8 @@ class Scan {
   // Waits up to `limit` for a whole batch (or the last one). Throws the pass's error, again on every later
   // call. `check` may throw to end the wait.
   State Prepare(Millis limit, const std::function<void()>& check = {});
-  // The batch; only after Prepare returned kReady.
-  Batch Take();
+  // The batch; only after Prepare returned kReady. `lend`: columns may lie in its pages, see Column::lent.
+  Batch Take(bool lend = false);
   const ScanConfig& config() const { return config_; }
   std::int64_t rows_delivered() const { return rows_delivered_; }
 
@@ -67,6 +67,8 @@ class Scan {
   void SetBatchRows();
   // Those of a group that are complete.
   std::int64_t WholeBatches() const;
+  // Has large arrays that the batch lends aligned in the pages to come.
+  void Align(const Batch& batch) const;
   // Begins the next batch with what `batch` left over; returns its count.
   Count KeepRest(BatchBuilder rest, const Batch& batch);
   Error Delivered(const Error& error) const;

@@ -93,7 +93,14 @@ void WaitForRows(TF_OpKernelContext* context) {
   SetScalar(context, 0, state == Scan::State::kReady);
 }
 
-void SetColumn(TF_OpKernelContext* context, int index, Column& column) {
+// What the columns of a batch may lie in.
+struct Kept {
+  std::vector<std::shared_ptr<const Page>> pages;
+  std::vector<std::shared_ptr<const Arena>> texts;
+};
+
+void SetColumn(TF_OpKernelContext* context, int index, Column& column,
+               const std::shared_ptr<const Kept>& kept) {
   const TF_DataType expected = Tf().ExpectedOutputDataType(context, index);
   if (expected != static_cast<TF_DataType>(column.dtype)) {
     throw Error(Code::kInternal, "output " + std::to_string(index) + " has dtype " +
@@ -101,6 +108,9 @@ void SetColumn(TF_OpKernelContext* context, int index, Column& column) {
                                      DTypeName(column.dtype));
   }
   if (column.dtype == DType::kString) return SetOutput(context, index, column.shape, column.strings);
+  if (column.lent != nullptr) {
+    return SetOutput(context, index, column.dtype, column.shape, column.lent, column.lent_bytes, kept);
+  }
   SetOutput(context, index, column.dtype, column.shape, std::move(column.data));
 }
 
@@ -113,9 +123,10 @@ void SetBatch(TF_OpKernelContext* context, Batch batch) {
     throw Error(Code::kInternal,
                 std::to_string(Tf().NumOutputs(context)) + " outputs for " + std::to_string(outputs));
   }
+  const auto kept = std::make_shared<const Kept>(Kept{std::move(batch.pages), std::move(batch.texts)});
   int index = 0;
   for (Column& column : batch.columns) {
-    SetColumn(context, index++, column);
+    SetColumn(context, index++, column, kept);
     if (!column.splits.empty()) SetOutput(context, index++, column.splits);
     if (column.masked) SetOutput(context, index++, DType::kBool, column.mask_shape, std::move(column.mask));
   }

@@ -52,7 +52,7 @@ Batch Pass::Take() {
   const std::lock_guard<std::mutex> lock(mutex_);
   auto fresh = std::make_unique<InterruptWatch>();
   watch_ = std::move(fresh);
-  return scan_.Take();
+  return scan_.Take(true);
 }
 
 Batch Pass::Nothing() const {

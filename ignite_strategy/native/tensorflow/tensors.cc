@@ -4,8 +4,10 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "native/tensorflow/tf_symbols.h"
+#include "native/wire/frame.h"
 
 namespace ignite_strategy {
 namespace {
@@ -111,6 +113,27 @@ void SetOutput(TF_OpKernelContext* context, int index, DType dtype, const std::v
       [](void* data, std::size_t, void*) { Buffer::Free(data); }, nullptr));
   if (!tensor) throw Error(Code::kInternal, "column " + std::to_string(index) + " has too few bytes");
   const Status status(Tf().NewStatus());
+  Tf().SetOutput(context, index, tensor.get(), status.get());
+  CheckStatus(status.get());
+}
+
+void SetOutput(TF_OpKernelContext* context, int index, DType dtype, const std::vector<std::int64_t>& shape,
+               const std::uint8_t* data, std::size_t bytes, std::shared_ptr<const void> owner) {
+  const Status status(Tf().NewStatus());
+  if (reinterpret_cast<std::uintptr_t>(data) % Frame::kAlignment != 0) {
+    const Tensor copy = Allocate(context, index, static_cast<TF_DataType>(dtype), shape, bytes);
+    std::memcpy(Tf().TensorData(copy.get()), data, bytes);
+    return;
+  }
+  auto kept = std::make_unique<std::shared_ptr<const void>>(std::move(owner));
+  // Nobody else looks at these bytes again, should TensorFlow compute in place.
+  const Tensor tensor(Tf().NewTensor(
+      static_cast<TF_DataType>(dtype), shape.data(), static_cast<int>(shape.size()),
+      const_cast<std::uint8_t*>(data), bytes,
+      [](void*, std::size_t, void* argument) { delete static_cast<std::shared_ptr<const void>*>(argument); },
+      kept.get()));
+  kept.release();
+  if (!tensor) throw Error(Code::kInternal, "column " + std::to_string(index) + " has too few bytes");
   Tf().SetOutput(context, index, tensor.get(), status.get());
   CheckStatus(status.get());
 }

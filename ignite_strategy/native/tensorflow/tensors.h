@@ -3,6 +3,7 @@
 #define IGNITE_STRATEGY_NATIVE_TENSORFLOW_TENSORS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,9 @@ std::vector<std::int32_t> Int32VectorInput(TF_OpKernelContext* context, int inde
 // Outputs of a kernel. Buffers become tensors without being copied.
 void SetOutput(TF_OpKernelContext* context, int index, DType dtype, const std::vector<std::int64_t>& shape,
                Buffer buffer);
+// The same for memory that `owner` keeps; copied unless it is aligned as tensors are.
+void SetOutput(TF_OpKernelContext* context, int index, DType dtype, const std::vector<std::int64_t>& shape,
+               const std::uint8_t* data, std::size_t bytes, std::shared_ptr<const void> owner);
 void SetOutput(TF_OpKernelContext* context, int index, const std::vector<std::int64_t>& shape,
                const std::vector<std::string_view>& strings);
 void SetOutput(TF_OpKernelContext* context, int index, const std::vector<std::int64_t>& numbers);

@@ -48,7 +48,7 @@ struct Incoming {
   std::size_t head_have = 0;
   std::size_t size = 0;  // of the body, once the head is complete
   std::size_t have = 0;
-  std::vector<std::uint8_t> body;
+  Frame body;
 
   bool empty() const { return head_have == 0; }
   std::string Progress() const {
@@ -89,7 +89,7 @@ struct Connection::State {
 
   void Grow(const char* doing) {
     try {
-      incoming.body.resize(std::min(incoming.size, std::max(kFirstStep, 2 * incoming.have)));
+      incoming.body.Resize(std::min(incoming.size, std::max(kFirstStep, 2 * incoming.have)), incoming.have);
     } catch (const std::bad_alloc&) {
       Break(Code::kResourceExhausted,
             "no memory for a message of " + std::to_string(incoming.size) + " bytes while " + doing);
@@ -124,17 +124,16 @@ struct Connection::State {
     }
     incoming.size = static_cast<std::size_t>(size);
     incoming.have = 0;
-    // A recycled buffer is used as it is, without clearing it.
-    if (incoming.body.size() > incoming.size) incoming.body.resize(incoming.size);
+    incoming.body.Resize(std::min(incoming.size, incoming.body.capacity()), 0);
   }
 
-  std::vector<std::uint8_t> TakeFrame() {
-    std::vector<std::uint8_t> frame = std::move(incoming.body);
+  Frame TakeFrame() {
+    Frame frame = std::move(incoming.body);
     incoming = Incoming{};
     return frame;
   }
 
-  std::vector<std::uint8_t> AwaitFrame(std::size_t limit, const Wait& wait, const char* doing) {
+  Frame AwaitFrame(std::size_t limit, const Wait& wait, const char* doing) {
     while (!Advance(limit, doing)) AwaitMore(wait, doing);
     waited = {};
     return TakeFrame();
@@ -232,7 +231,7 @@ struct Connection::State {
     if (security != nullptr && security->tls().on) socket.StartTls(*security, endpoint.host, wait);
     const Writer request = HandshakeRequest(version, security);
     Transmit({request.bytes().data(), request.size()}, {}, {}, wait, kDoing);
-    const std::vector<std::uint8_t> frame = AwaitFrame(kMaxHandshakeBytes, wait, kDoing);
+    const Frame frame = AwaitFrame(kMaxHandshakeBytes, wait, kDoing);
     try {
       return ParseHandshake(version, Reader(frame.data(), frame.size()));
     } catch (const Error& error) {
@@ -297,8 +296,8 @@ std::optional<Response> Connection::TryReceive(Millis limit, const Wait& wait) {
   }
 }
 
-void Connection::Recycle(std::vector<std::uint8_t> frame) {
-  if (state_->incoming.empty() && frame.size() > state_->incoming.body.size())
+void Connection::Recycle(Frame frame) {
+  if (state_->incoming.empty() && frame.capacity() >= state_->incoming.body.capacity())
     state_->incoming.body = std::move(frame);
 }
 

@@ -11,6 +11,7 @@
 
 #include "native/wire/buffer.h"
 #include "native/wire/error.h"
+#include "native/wire/frame.h"
 #include "native/wire/security.h"
 #include "native/wire/wait.h"
 
@@ -61,7 +62,7 @@ struct Response {
   bool topology_changed = false;      // >= 1.4; always set on a connection's first response
   std::int64_t topology_version = 0;  // with topology_changed
   std::int32_t topology_minor = 0;
-  std::vector<std::uint8_t> frame;  // the whole body
+  Frame frame;  // the whole body
   std::size_t payload_offset = 0;
   Reader payload() const { return Reader(frame.data() + payload_offset, frame.size() - payload_offset); }
 };
@@ -94,8 +95,9 @@ class Connection {
   // The same for loops of short waits: nothing if no response was complete within `limit`. Throws what
   // Receive throws, also kDeadlineExceeded once `wait` itself or Timeouts::request is over.
   std::optional<Response> TryReceive(Millis limit, const Wait& wait);
-  // Takes a frame back, so that the next response of that size needs no new memory.
-  void Recycle(std::vector<std::uint8_t> frame);
+  // Takes a frame back, so that the next response of that size needs no new memory, and begins where this
+  // does.
+  void Recycle(Frame frame);
   // Send and receive; needs that nothing else is outstanding. Throws Error with the server's status and
   // message, `doing` ("scanning cache X") and the endpoint in its text.
   Response Call(std::int16_t op, const Writer& payload, const std::string& doing, const Wait& wait);

@@ -11,7 +11,7 @@ constexpr std::int16_t kFlagNotification = 4;
 
 }  // namespace
 
-std::optional<Response> ParseResponse(const Version& version, std::vector<std::uint8_t> frame) {
+std::optional<Response> ParseResponse(const Version& version, Frame frame) {
   Response response;
   Reader reader(frame.data(), frame.size());
   response.request_id = reader.Get<std::int64_t>();

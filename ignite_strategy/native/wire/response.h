@@ -12,7 +12,7 @@ namespace ignite_strategy {
 
 // A response from a whole message; nothing for a notification, which no request of ours asks for. Throws
 // Error(kDataLoss) if it is none.
-std::optional<Response> ParseResponse(const Version& version, std::vector<std::uint8_t> frame);
+std::optional<Response> ParseResponse(const Version& version, Frame frame);
 
 }  // namespace ignite_strategy
 

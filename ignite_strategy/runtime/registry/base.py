@@ -8,9 +8,11 @@ are ever compared.
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from ignite_strategy.settings import Endpoint
 
 __all__ = ["Lease", "LeaseView", "Registry", "Value"]
 
@@ -62,7 +64,15 @@ class Registry(abc.ABC):
 
     Every call is bounded; a store that cannot be reached raises ``ConnectionFailedError``. All methods may be called
     from any thread.
+
+    Attributes:
+      timeout: Limit of one call, reconnecting included, in seconds.
     """
+
+    timeout: float = 10.0
+
+    def use_endpoints(self, endpoints: Sequence[Endpoint]) -> None:  # noqa: B027 (others have no use for them)
+        """Notes further nodes of the Ignite cluster, for a registry that lives in it."""
 
     @abc.abstractmethod
     def get(self, key: str) -> Value | None:

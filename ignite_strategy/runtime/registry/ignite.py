@@ -15,7 +15,8 @@ from ignite_strategy.errors import (
     InvalidArgumentError,
     ServerError,
 )
-from ignite_strategy.runtime.registry.store import StoreRegistry
+from ignite_strategy.runtime.registry.patience import PassingError, try_until
+from ignite_strategy.runtime.registry.store import IndexedRegistry
 from ignite_strategy.settings import Endpoint, Security, security_for
 from ignite_strategy.topology.clients import open_client
 
@@ -28,7 +29,7 @@ _Result = TypeVar("_Result")
 _log = logging.getLogger(__name__)
 
 
-class IgniteRegistry(StoreRegistry):
+class IgniteRegistry(IndexedRegistry):
     """Entries in a cache, through pyignite.
 
     It talks to one node at a time and moves on to the next address when that one is gone.
@@ -105,29 +106,30 @@ class IgniteRegistry(StoreRegistry):
     def _do(self, doing: str, key: str, operation: Callable[[Any], _Result]) -> _Result:
         from pyignite.exceptions import CacheError, ParseError, ReconnectError
 
-        until = time.monotonic() + self.timeout
-        pause = 0.05
-        while True:
+        def attempt(until: float) -> _Result:
             try:
                 with self._mutex:
                     return operation(self._connected(doing, key, until))
             except CacheError as error:
                 self._disconnect()
-                failure: Exception = error
                 if not _is_passing(str(error)):
                     raise ServerError(
                         f"{self._where()}: {error} while {doing} registry entry {key!r}"
                     ) from error
+                raise PassingError(str(error)) from error
             except (OSError, ReconnectError, ParseError) as error:
                 self._disconnect()
-                failure = error
-            if self._closed or time.monotonic() + pause > until:
-                raise ConnectionFailedError(
-                    f"no answer from Ignite at {self._where()} within {self.timeout:.0f} s "
-                    f"while {doing} registry entry {key!r}: {failure}"
-                ) from failure
-            time.sleep(pause)
-            pause = min(pause * 2, 1.0)
+                raise PassingError(str(error)) from error
+
+        return try_until(
+            self.timeout,
+            attempt,
+            lambda: self._closed,
+            lambda failure: (
+                f"no answer from Ignite at {self._where()} within {self.timeout:.0f} s "
+                f"while {doing} registry entry {key!r}: {failure}"
+            ),
+        )
 
     def _connected(self, doing: str, key: str, until: float) -> Any:
         if self._closed:

@@ -6,12 +6,12 @@ import threading
 import time
 from collections.abc import Callable
 
-from ignite_strategy.runtime.registry.store import StoreRegistry
+from ignite_strategy.runtime.registry.store import IndexedRegistry
 
 __all__ = ["MemoryRegistry"]
 
 
-class MemoryRegistry(StoreRegistry):
+class MemoryRegistry(IndexedRegistry):
     """Entries in a dictionary.
 
     Args:

@@ -1,7 +1,7 @@
-"""Registry over a plain key-value store that can compare and set: leases and listing are built here.
+"""Registry over a plain store of texts that can compare and set: values and leases are built here.
 
-A backend supplies four operations on texts. Listing needs no scan: each folder has an index entry with the names of its
-children, kept by compare-and-set.
+A backend supplies a few operations on texts. For one that cannot list, :class:`IndexedRegistry` keeps an index entry
+with the names of each folder's children, by compare-and-set: listing needs no scan.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from ignite_strategy.errors import AlreadyExistsError, DataLossError, InvalidArgumentError
 from ignite_strategy.runtime.registry.base import Lease, LeaseView, Registry, Value
 
-__all__ = ["StoreRegistry"]
+__all__ = ["IndexedRegistry", "StoreRegistry"]
 
 _INDEX = "index:"
 _ATTEMPTS = 1_000
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class StoreRegistry(Registry):
-    """Implements the contract on top of :meth:`_read`, :meth:`_write`, :meth:`_swap` and :meth:`_remove`.
+    """Implements the contract on top of the methods that begin with an underscore.
 
     Args:
       clock: Monotonic seconds.
@@ -52,6 +52,22 @@ class StoreRegistry(Registry):
     @abc.abstractmethod
     def _remove(self, key: str) -> bool:
         """Removes an entry; whether there was one."""
+
+    @abc.abstractmethod
+    def _texts_below(self, folder: str) -> dict[str, str]:
+        """The texts of the entries directly below a folder."""
+
+    def _begin(self, key: str, expected: str | None, text: str) -> bool:
+        """The same for the entry of a lease that begins, perhaps in place of one that has ended."""
+        return self._swap(key, expected, text)
+
+    def _enter(self, key: str, write: Callable[[], bool | None]) -> bool:
+        """Writes an entry that may be new."""
+        return write() is not False
+
+    def _leave(self, key: str, remove: Callable[[], bool]) -> bool:
+        """Removes an entry."""
+        return remove()
 
     # Values.
 
@@ -92,13 +108,13 @@ class StoreRegistry(Registry):
         if ttl <= 0:
             raise InvalidArgumentError(f"a lease of {ttl} s would have ended before it began")
         lease = _StoreLease(self, _checked(key), value, ttl)
-        if self._enter(key, lambda: self._swap(key, None, lease.text)):
+        if self._enter(key, lambda: self._begin(key, None, lease.text)):
             return lease
         current = self._read([key]).get(key)
         if current is None:
             return self.acquire(key, value, ttl)
         view = self._watch.see(key, current)
-        if view.alive or not self._enter(key, lambda: self._swap(key, current, lease.text)):
+        if view.alive or not self._enter(key, lambda: self._begin(key, current, lease.text)):
             raise AlreadyExistsError(f"the lease {key!r} is held by another: {view.value}")
         return lease
 
@@ -111,7 +127,9 @@ class StoreRegistry(Registry):
     def expire(self, folder: str) -> list[str]:
         """See the contract."""
         ended = []
-        for key, text in self._texts_below(folder).items():
+        texts = self._texts_below(folder)
+        self._watch.forget(folder, texts)
+        for key, text in texts.items():
             if not _is_lease(key, text) or self._watch.see(key, text).alive:
                 continue
             # Exactly what was seen: a holder that comes back in this moment keeps its lease.
@@ -119,7 +137,9 @@ class StoreRegistry(Registry):
                 ended.append(key)
         return ended
 
-    # Listing.
+
+class IndexedRegistry(StoreRegistry):
+    """For a store that cannot list its entries."""
 
     def _texts_below(self, folder: str) -> dict[str, str]:
         index = self._read([_INDEX + _checked(folder)]).get(_INDEX + folder)

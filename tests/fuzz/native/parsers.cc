@@ -1,5 +1,6 @@
 #include "tests/fuzz/native/parsers.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -59,6 +60,13 @@ void ParseColumns(const Bytes& description) {
   RowDecoder(config.columns, &none, "no rows", config.value_type);
 }
 
+Frame FrameOf(const Bytes& bytes) {
+  Frame frame;
+  frame.Resize(bytes.size(), 0);
+  std::copy(bytes.begin(), bytes.end(), frame.data());
+  return frame;
+}
+
 void Parse(int kind, const std::vector<Bytes>& parts) {
   Reader reader = Read(parts[0]);
   switch (kind) {
@@ -67,11 +75,11 @@ void Parse(int kind, const std::vector<Bytes>& parts) {
       break;
     case kResponse: {
       try {
-        ParseResponse(Version{1, 2, 0}, parts[0]);
+        ParseResponse(Version{1, 2, 0}, FrameOf(parts[0]));
       } catch (const Error&) {
         // It was recorded with the newest version.
       }
-      const std::optional<Response> response = ParseResponse(kNewest, parts[0]);
+      const std::optional<Response> response = ParseResponse(kNewest, FrameOf(parts[0]));
       if (!response) break;
       Reader payload = response->payload();
       try {
