@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from ignite_strategy.errors import InvalidArgumentError
 from ignite_strategy.estimator import guards
 from ignite_strategy.estimator.evaluation import Evaluation, print_evaluation
-from ignite_strategy.estimator.job import TrainingJob
 from ignite_strategy.estimator.strategy import IgniteStrategy
 from ignite_strategy.estimator.supervisor import Supervisor
 
@@ -101,11 +100,10 @@ def run_config(
     resolver.claim_directory(model_dir)
     trained_by = strategy if isinstance(strategy, IgniteStrategy) else IgniteStrategy(kind)
     resolver.allow_restarts(restarts, together=kind != "parameter_server")
-    job = TrainingJob(resolver)
-    supervisor = Supervisor(job, on_evaluation, in_step=kind == "collective")
+    supervisor = Supervisor(resolver, on_evaluation, in_step=kind == "collective")
     trained_by._supervisor = supervisor
     resolver.on_close(supervisor.close)
-    cluster = dict(job.cluster())
+    cluster = dict(resolver.cluster_spec().as_dict())
     if resolver.has_evaluator if evaluator is None else evaluator:
         cluster["evaluator"] = _EVALUATOR
     return tf.estimator.RunConfig(

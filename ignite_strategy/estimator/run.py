@@ -15,7 +15,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -30,11 +30,13 @@ from ignite_strategy.estimator import call as calls
 from ignite_strategy.estimator.evaluation import Evaluation, Pace, step_of
 from ignite_strategy.estimator.existing import Evaluations
 from ignite_strategy.estimator.hooks import for_chief
-from ignite_strategy.estimator.job import TrainingJob
 from ignite_strategy.estimator.relay import Relay
 from ignite_strategy.estimator.session import MAY_BE_LOSS, GuardedCreator
 from ignite_strategy.estimator.training import Account
 from ignite_strategy.settings import Endpoint, parse_endpoint
+
+if TYPE_CHECKING:
+    from ignite_strategy.topology import IgniteClusterResolver
 
 __all__ = ["Run"]
 
@@ -55,8 +57,8 @@ class Run:
 
     Args:
       call: The call.
-      job: The job whose tasks train.
-      attempt: Which attempt of it.
+      resolver: Whose tasks train; it has been started.
+      attempt: Which attempt of its job.
       cluster: The addresses of its tasks, job name -> list of ``host:port``.
       report: Called with each :class:`Evaluation`.
       in_step: Whether all tasks take each step together.
@@ -66,7 +68,7 @@ class Run:
     def __init__(
         self,
         call: calls.TrainingCall,
-        job: TrainingJob,
+        resolver: IgniteClusterResolver,
         attempt: int,
         cluster: Mapping[str, list[str]],
         report: Callable[[Evaluation], None] | None = None,
@@ -75,9 +77,9 @@ class Run:
     ) -> None:
         self._account = account or Account()
         self._stepped = time.monotonic()
-        self._job = job
+        self._resolver = resolver
         self.attempt = attempt
-        self._attempts = dict(job.attempts())
+        self._attempts = resolver.task_attempts()
         self._away: set[Task] = set()  # tasks that are being started again
         self._chief_is_done = False
         self._report = report
@@ -188,7 +190,7 @@ class Run:
         self._stepped = time.monotonic()
         if taken == _STEPS_THAT_ARE_PROGRESS:
             self._account.has_trained = True
-            self._job.note_progress(self.attempt)
+            self._resolver.note_progress(self.attempt)
 
     def is_over_for(self, task: str) -> bool:
         """Tells whether a task shall take no further step, because the chief has ended training."""
@@ -230,12 +232,12 @@ class Run:
         deadline = time.monotonic() + _SECONDS_TO_EXPLAIN
         latest = time.monotonic() + _SECONDS_OUT_OF_TOUCH
         while not self._ended.is_set():
-            lost = self._job.failure
+            lost = self._resolver.failure
             if lost is not None:
                 self.end(lost)
-            elif attempt is not None and attempt != self._job.attempt:
+            elif attempt is not None and attempt != self._resolver.attempt:
                 raise tf.errors.AbortedError(None, None, "the tasks are started again") from error
-            elif time.monotonic() > (latest if self._job.is_out_of_touch else deadline):
+            elif time.monotonic() > (latest if self._resolver.is_out_of_touch else deadline):
                 break
             self._ended.wait(_POLL)
         if self._ended.is_set():
@@ -324,9 +326,9 @@ class Run:
         while self.is_on():
             if self._ended.is_set():
                 self._press()
-            elif (lost := self._job.failure) is not None:
+            elif (lost := self._resolver.failure) is not None:
                 self.end(lost)
-            elif self._job.attempt != self.attempt:
+            elif self._resolver.attempt != self.attempt:
                 self._follow()
             elif self._is_stuck():
                 self.end(self._stuck())
@@ -351,29 +353,29 @@ class Run:
 
     def _follow(self) -> None:
         """Leads sessions to tasks that were started again, once all can be reached."""
-        attempt = self._job.attempt
+        attempt = self._resolver.attempt
         try:
-            attempts = self._job.attempts()
+            attempts = self._resolver.task_attempts()
             again = {task for task in self._relay.tasks() if attempts[task] != self._attempts[task]}
             if again - self._away:
                 self._relay.pause(again - self._away)
                 self._away |= again
-            if self._job.is_healing:
+            if self._resolver.is_healing:
                 return
-            targets = _training_targets(self._job.cluster())
+            targets = _training_targets(self._resolver.cluster_spec().as_dict())
             self._relay.retarget({task: targets[task] for task in self._away})
         except PreconditionError:
             return  # yet another attempt is being made, or the job is being closed
         except ClusterError as error:
             self.end(error)
             return
-        if self._job.attempt != attempt:
+        if self._resolver.attempt != attempt:
             return
         if self._stop_after is not None and self._in_step:
             self._stop_after = 1  # all sessions are new, and the chief's takes one more step
         self._steps.clear()
         self._stepped = time.monotonic()
-        self.attempt, self._attempts = attempt, dict(attempts)
+        self.attempt, self._attempts = attempt, attempts
         self._away.clear()
 
     def _is_stuck(self) -> bool:

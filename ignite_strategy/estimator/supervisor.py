@@ -14,9 +14,9 @@ from ignite_strategy.estimator import guards
 
 if TYPE_CHECKING:
     from ignite_strategy.estimator.evaluation import Evaluation
-    from ignite_strategy.estimator.job import TrainingJob
     from ignite_strategy.estimator.run import Run
     from ignite_strategy.estimator.training import Account
+    from ignite_strategy.topology import IgniteClusterResolver
 
 __all__ = ["Supervisor"]
 
@@ -27,18 +27,18 @@ class Supervisor:
     """Starts a :class:`Run` for each call of ``train_and_evaluate``.
 
     Args:
-      job: Where it trains.
+      resolver: Whose tasks train; it has been started.
       report: Called with each evaluation.
       in_step: Whether all tasks take each step together.
     """
 
     def __init__(
         self,
-        job: TrainingJob,
+        resolver: IgniteClusterResolver,
         report: Callable[[Evaluation], None] | None = None,
         in_step: bool = False,
     ) -> None:
-        self._job = job
+        self._resolver = resolver
         self._report = report
         self._in_step = in_step
         self._run: Run | None = None
@@ -62,19 +62,19 @@ class Supervisor:
         attempt, cluster = self._reachable()
         if cluster.get("ps"):
             clear_variables(cluster["ps"][0])
-        self._run = Run(call, self._job, attempt, cluster, self._report, self._in_step, self.account)
+        self._run = Run(call, self._resolver, attempt, cluster, self._report, self._in_step, self.account)
 
     def _reachable(self) -> tuple[int, Mapping[str, list[str]]]:
         """The present attempt and where its tasks are; waits while they are being started, which has its own limit."""
         while True:
-            failure = self._job.failure
+            failure = self._resolver.failure
             if failure is not None:
                 raise failure
-            attempt = self._job.attempt
-            if not self._job.is_healing:
+            attempt = self._resolver.attempt
+            if not self._resolver.is_healing:
                 with contextlib.suppress(PreconditionError):
-                    cluster = self._job.cluster()
-                    if attempt == self._job.attempt:
+                    cluster = self._resolver.cluster_spec().as_dict()
+                    if attempt == self._resolver.attempt:
                         return attempt, cluster
             time.sleep(_POLL)
 
@@ -97,8 +97,8 @@ class Supervisor:
         """Starts another job, and returns the Estimator for it; the one that is given stays as it is."""
         if self._run is not None:
             self._run.close()
-        self._job.restart()
-        cluster = dict(self._job.cluster())
+        self._resolver.restart()
+        cluster = dict(self._resolver.cluster_spec().as_dict())
         again = copy.copy(estimator)
         config = copy.deepcopy(estimator._config)
         if "evaluator" in config._cluster_spec:

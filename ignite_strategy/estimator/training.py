@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ignite_strategy.errors import InvalidArgumentError, PreconditionError, StalledError, TaskLostError
+from ignite_strategy.runtime.job import pause_before
 
 if TYPE_CHECKING:
     from ignite_strategy.estimator.evaluation import Evaluation
@@ -98,15 +99,12 @@ def train_and_evaluate(
                 tf.estimator.train_and_evaluate(estimator, train_spec, eval_spec)
                 return account.metrics, account.exports
             except Exception as error:
-                loss = supervisor.loss or (
-                    error if isinstance(error, (StalledError, TaskLostError)) else None
-                )
+                loss = supervisor.loss or error
                 in_a_row = 1 if account.has_trained else in_a_row + 1
                 if not isinstance(loss, (StalledError, TaskLostError)) or in_a_row >= attempts:
                     raise
-            pause = min(2.0 ** (in_a_row - 2), _LONGEST_PAUSE) if in_a_row > 1 else 0.0
             _log.warning("%s A new job is started, with the nodes as they are now", _sentence(loss))
-            time.sleep(pause)
+            time.sleep(pause_before(in_a_row, _LONGEST_PAUSE))
             estimator = supervisor.begin_again(estimator)
     finally:
         supervisor.account = None

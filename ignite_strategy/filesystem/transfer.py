@@ -138,15 +138,20 @@ def _items(source: Place, target: Place, recursive: bool) -> Iterator[Item]:
         parts = [_checked(source, part) for part in path[len(stem) :].split("/")]
         inner = Place(source.files, path)
         _need_content(inner, entry)
+        if entry["type"] == "directory" and entry.get("islink"):
+            raise InvalidArgumentError(f"{inner.url} is a link to a directory: copy that one itself")
         yield Item(inner, target.below(*parts), entry["type"] == "directory", int(entry.get("size") or 0))
 
 
 def _everything_below(source: Place) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     if isinstance(source.files, LocalFileSystem):
-        # A folder that may not be read is an error: fsspec leaves it out.
-        for _ in os.walk(source.path, onerror=_raise):
-            pass
-    found: dict[str, Any] = source.files.find(source.path, withdirs=True, detail=True)
+        # fsspec leaves out a folder that may not be read, and does not follow links.
+        for folder, folders, files in os.walk(source.path, onerror=_raise):
+            for path in (os.path.join(folder, name) for name in (*folders, *files)):
+                found[path] = source.files.info(path)
+    else:
+        found.update(source.files.find(source.path, withdirs=True, detail=True))
     return found
 
 

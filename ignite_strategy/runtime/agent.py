@@ -187,8 +187,8 @@ class _Session:
         self._host = host
         self._agent = agent
         self._jobs: dict[str, AgentJob] = {}
-        self._known: dict[str, JobRecord] = {}  # those whose lease was seen, until nothing is left of them
-        self._values: dict[str, Value] = {}  # theirs
+        # Those whose lease was seen, until nothing is left of them.
+        self._known: dict[str, tuple[Value, JobRecord]] = {}
         self._version = -1  # of the topology
         self._renewed = 0.0
         self._look_at_others: float | None = None
@@ -240,19 +240,18 @@ class _Session:
     def _poll(self) -> None:
         views = {view.key.rpartition("/")[2]: view for view in self._registry.leases(JOBS).values()}
         for job, view in views.items():
-            if view.value != self._values.get(job):
+            if job not in self._known or view.value != self._known[job][0]:
                 try:
-                    self._known[job] = JobRecord.from_json(view.value)
+                    self._known[job] = view.value, JobRecord.from_json(view.value)
                 except IgniteStrategyError as error:
                     self._complain(job, error)
                     continue
-                self._values[job] = view.value
-            self._follow(self._known[job], view)
+            self._follow(self._known[job][1], view)
         for job in set(self._jobs) - set(views):
             self._end(job, "its lease is gone")
         for job in set(self._known) - set(views) - set(self._jobs):
-            if collect_job(self._registry, self._known[job]):
-                del self._known[job], self._values[job]
+            if collect_job(self._registry, self._known[job][1]):
+                del self._known[job]
 
     def _follow(self, record: JobRecord, view: LeaseView) -> None:
         running = self._jobs.get(record.job)

@@ -46,7 +46,13 @@ __all__ = [
     "TaskReserved",
     "TaskServing",
     "TimeUp",
+    "pause_before",
 ]
+
+
+def pause_before(try_in_a_row: int, longest: float) -> float:
+    """Seconds to wait before one more of several tries in a row: 0, 1, 2, 4 and so on up to ``longest``."""
+    return min(2.0 ** (try_in_a_row - 2), longest) if try_in_a_row > 1 else 0.0
 
 
 class JobState(enum.Enum):
@@ -406,8 +412,7 @@ class Job:
         return {key: (self._tasks[key].address or ("", 0))[1] for key in lost}
 
     def _start(self) -> StartAttempt:
-        pause = 2.0 ** (self._in_a_row - 2) if self._in_a_row > 1 else 0.0
-        return StartAttempt(self.attempt, min(pause, _LONGEST_PAUSE))
+        return StartAttempt(self.attempt, pause_before(self._in_a_row, _LONGEST_PAUSE))
 
     def _failure_of(self, event: Event) -> Failure | None:
         if isinstance(event, TaskExited):

@@ -422,7 +422,7 @@ class JobRunner:
         """
         self._job.restarts, self._job.together = count, together
 
-    def attempts(self) -> dict[TaskKey, int]:
+    def attempts(self) -> dict[tuple[str, int], int]:
         """The attempt that has started each task, or starts it."""
         return {share.key: self._job.attempt_of(share.key) for share in self.assignment.tasks}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -36,6 +37,7 @@ _CACHE_PARTITIONS = 1101
 _NODES_ENDPOINTS = 5102
 _CACHE_DOES_NOT_EXIST = 1000
 _CACHE_NAMES = 1050
+_SECONDS_TO_AGREE = 17.0
 _MOST_NAMES, _LONGEST_NAME = 50, 80  # that an error tells
 
 
@@ -209,28 +211,41 @@ def discover(connection: Caller, cache: str) -> Topology:
       NotFoundError: There is no such cache.
       ClusterError: The nodes' addresses do not tell them apart, or the topology kept changing.
     """
-    # The two answers belong together only if no node joined or left in between.
-    for _ in range(5):
+    # The answers belong together only if no node joined or left in between, and the nodes have agreed on the partitions
+    # since, which takes them seconds.
+    until, pause = time.monotonic() + _SECONDS_TO_AGREE, 0.005
+    while True:
         version, nodes = list_nodes(connection)
-        primaries = _primaries(connection, cache, nodes)
+        placed_at, by_node = _ask_partitions(connection, cache)
+        try:
+            primaries, problem = _primaries(connection, cache, nodes, by_node), None
+        except ClusterError as error:
+            primaries, problem = (), error
         after, _ = list_nodes(connection)
         known = {node.id for node in nodes}
-        if version == after and all(p is None or p in known for p in primaries):
-            return Topology(version, nodes, cache, primaries)
-        if version == after:
+        if version == after and placed_at in (version, None):
+            if problem is not None:
+                raise problem
+            if all(p is None or p in known for p in primaries):
+                return Topology(version, nodes, cache, primaries)
             strange = sorted({p for p in primaries if p is not None} - known)
             raise ClusterError(
                 f"cache {cache!r} has partitions on nodes without a client connector: {', '.join(strange)}; "
                 "configure clientConnectorConfiguration on every server node"
             )
+        if time.monotonic() > until:
+            break
+        time.sleep(pause)
+        pause = min(2 * pause, 0.5)
     raise ClusterError(
         f"the topology kept changing while {connection.endpoint} was asked for the partitions of {cache!r}; "
         "try again when no node joins or leaves"
     )
 
 
-def _primaries(connection: Caller, cache: str, nodes: Sequence[Node]) -> tuple[str | None, ...]:
-    by_node = _ask_partitions(connection, cache)
+def _primaries(
+    connection: Caller, cache: str, nodes: Sequence[Node], by_node: list[_Owned] | None
+) -> tuple[str | None, ...]:
     if by_node is None:
         by_node = _ask_node_partitions(connection, cache, nodes)
     count = max((p for _, parts in by_node for p in parts), default=-1) + 1
@@ -252,17 +267,21 @@ class _Owned(NamedTuple):
     partitions: list[int]
 
 
-def _ask_partitions(connection: Caller, cache: str) -> list[_Owned] | None:
-    """Op 1101; ``None`` where it does not apply: replicated caches, custom affinity, protocol before 1.4."""
+def _ask_partitions(connection: Caller, cache: str) -> tuple[int | None, list[_Owned] | None]:
+    """Op 1101: the topology version that it speaks of, and the partitions.
+
+    No partitions where it does not apply: replicated caches, custom affinity, protocol before 1.4.
+    """
     if connection.node_id is None:
-        return None
+        return None, None
     doing = f"asking for the partitions of cache {cache!r}"
     cache_id = _cache_id(cache)
     payload = _named(
         connection, cache, lambda: connection.call(_CACHE_PARTITIONS, struct.pack("<ii", 1, cache_id), doing)
     )
     reader = PayloadReader(payload, doing)
-    reader.i64(), reader.i32()
+    version = reader.i64()
+    reader.i32()
     for _ in range(reader.count(5)):
         applicable, caches = reader.u8(), reader.count(4)
         ids = []
@@ -273,12 +292,12 @@ def _ask_partitions(connection: Caller, cache: str) -> list[_Owned] | None:
                     reader.i64()
         if not applicable:
             if cache_id in ids:
-                return None
+                return version, None
             continue
         owned = [_Owned(reader.typed_uuid(), _partition_list(reader, cache)) for _ in range(reader.count(21))]
         if cache_id in ids:
-            return owned
-    return None
+            return version, owned
+    return version, None
 
 
 def _ask_node_partitions(connection: Caller, cache: str, nodes: Sequence[Node]) -> list[_Owned]:

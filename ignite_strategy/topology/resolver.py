@@ -358,7 +358,7 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
         """What the job has lost and started again, oldest first."""
         return tuple(self._runner.healings) if self._runner else ()
 
-    def task_attempts(self) -> dict[TaskKey, int]:
+    def task_attempts(self) -> dict[tuple[str, int], int]:
         """Which attempt has started each task, or starts it."""
         return self._running().attempts()
 

@@ -106,7 +106,11 @@ def _by_address(*nodes: tuple[int, list[str], list[int]]) -> bytes:
     return body
 
 
-_NOT_APPLICABLE = struct.pack("<qiiBii", 7, 0, 1, 0, 1, -919715654)
+def _not_applicable(version: int) -> bytes:
+    return struct.pack("<qiiBii", version, 0, 1, 0, 1, -919715654)
+
+
+_NOT_APPLICABLE = _not_applicable(7)
 _CACHE = "SQL_PUBLIC_TEST_CACHE"
 
 
@@ -141,13 +145,23 @@ def test_a_topology_that_changes_in_between_is_asked_again() -> None:
     one = (1, 10800, ["10.0.0.1"])
     nodes = [_endpoints(one, version=v) for v in (7, 8, 8, 8)]
     answers = [_by_address((10800, ["10.0.0.1"], parts)) for parts in ([0], [0, 1])]
-    server = _Server(op5102=nodes, op1101=[_NOT_APPLICABLE] * 2, op1100=answers)
+    server = _Server(op5102=nodes, op1101=[_not_applicable(v) for v in (7, 8)], op1100=answers)
     assert len(discover(server, _CACHE).primaries) == 2
 
 
-def test_a_topology_that_never_rests_is_an_error() -> None:
-    nodes = [_endpoints((1, 1, ["h"]), version=v) for v in range(10)]
-    server = _Server(op5102=nodes, op1101=[_NOT_APPLICABLE] * 5, op1100=[_by_address((1, ["h"], [0]))] * 5)
+def test_partitions_of_an_older_topology_are_asked_again() -> None:
+    """After a node has left, its partitions are still told to be there until the nodes agree on others."""
+    one = (1, 10800, ["10.0.0.1"])
+    left, now = _by_address((10801, ["10.0.0.1"], [0])), _by_address((10800, ["10.0.0.1"], [0]))
+    versions = [_not_applicable(v) for v in (7, 7, 8)]
+    server = _Server(op5102=_endpoints(one, version=8), op1101=versions, op1100=[left, left, now])
+    assert discover(server, _CACHE).primaries == (str(uuid.UUID(int=1)),)
+
+
+def test_a_topology_that_never_rests_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ignite_strategy.topology.nodes._SECONDS_TO_AGREE", 0.1)
+    nodes = [_endpoints((1, 1, ["h"]), version=v) for v in range(1000)]
+    server = _Server(op5102=nodes, op1101=_NOT_APPLICABLE, op1100=_by_address((1, ["h"], [0])))
     with pytest.raises(ClusterError, match="kept changing"):
         discover(server, _CACHE)
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <thread>
 
 namespace ignite_strategy {
 namespace endpoint {
@@ -51,15 +50,6 @@ std::vector<Client::Idle> Client::TakeStale() {
   std::vector<Idle> stale(std::make_move_iterator(idle_.begin()), std::make_move_iterator(keep));
   idle_.erase(idle_.begin(), keep);
   return stale;
-}
-
-void Client::Pause(int failures, const Wait& wait) {
-  const auto end = Clock::now() + Millis(25 << failures);
-  while (Clock::now() < end) {
-    const Millis slice = wait.NextSlice("waiting for the server to recover");
-    const auto left = std::chrono::ceil<Millis>(end - Clock::now());
-    std::this_thread::sleep_for(std::min(slice, left));
-  }
 }
 
 Lease Client::Connect(const Wait& wait, bool fresh) {

@@ -62,12 +62,14 @@ class Client {
         body(*lease, attempt > 1 || failures > 0);
         return lease;
       } catch (const ServerError& error) {
-        if (error.MayPass() ? ++failures > kMostFailures
-                            : !error.IsConcurrent() || ++collisions > kMostCollisions) {
+        if (error.MayPass()) {
+          if (++failures > kMostFailures) throw;
+          // Longer from one to the next: 1.5 s for all.
+          wait.Sleep(Millis(25 << failures), "waiting for the server to recover");
+        } else if (!error.IsConcurrent() || ++collisions > kMostCollisions) {
           throw;
         }
         --attempt;
-        if (error.MayPass()) Pause(failures, wait);
       } catch (const Error& error) {
         lease.Discard();
         if (attempt >= kAttempts || error.code() != Code::kUnavailable) throw;
@@ -102,8 +104,6 @@ class Client {
   };
 
   std::vector<Idle> TakeStale();
-  // Longer from one failure to the next: 1.5 s for all.
-  static void Pause(int failures, const Wait& wait);
 
   const std::vector<Endpoint> endpoints_;
   const std::string file_system_;

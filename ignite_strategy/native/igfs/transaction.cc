@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <random>
-#include <thread>
 
 #include "native/igfs/lookup.h"
 
@@ -36,11 +35,7 @@ bool IsConflict(const Error& error) {
 void PauseBeforeRetry(int attempt, const Wait& wait, const char* doing) {
   thread_local std::minstd_rand random(std::random_device{}());
   const int most = std::min(64, 1 << std::min(attempt, 6));
-  const Clock::time_point until = Clock::now() + Millis(std::uniform_int_distribution<int>(1, most)(random));
-  while (Clock::now() < until) {
-    if (wait.check) wait.check();
-    std::this_thread::sleep_for(std::min<Millis>(wait.NextSlice(doing), Millis(5)));
-  }
+  wait.Sleep(Millis(std::uniform_int_distribution<int>(1, most)(random)), doing);
 }
 
 Transaction::Transaction(const Store& store, Connection& connection, std::string doing, bool repeated,

@@ -17,7 +17,9 @@ constexpr std::int16_t kCacheGetConfiguration = 1055, kCacheNodePartitions = 110
                        kNodesEndpoints = 5102, kQueryScan = 2000, kResourceClose = 0;
 constexpr std::int32_t kInvalidOperation = 2, kCacheDoesNotExist = 1000;
 constexpr std::int32_t kReplicatedMode = 1;
-constexpr int kAttempts = 4;
+// After a node has left, the nodes take seconds to agree on the partitions; the pauses add up to 17 s.
+constexpr int kAttempts = 40;
+constexpr Millis kFirstPause{5}, kLongestPause{500};
 
 using Answers = std::map<std::int64_t, Response>;
 
@@ -278,7 +280,12 @@ bool CacheTopology::HasExactly(std::int32_t node, std::vector<std::int32_t> part
 
 CacheTopology TakeTopology(Connection& connection, const std::string& cache, const Wait& wait) {
   CacheTopology topology;
+  Millis pause = kFirstPause;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (attempt > 0) {
+      wait.Sleep(pause, "waiting for the nodes to agree on who is primary for each partition");
+      pause = std::min(2 * pause, kLongestPause);
+    }
     try {
       if (Attempt(connection, cache, wait, topology)) return topology;
     } catch (const Error& error) {

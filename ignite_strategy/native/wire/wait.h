@@ -42,6 +42,8 @@ struct Wait {
   // Throws Error(kCancelled) when cancelled, Error(kDeadlineExceeded, "no answer ... while <doing>") when
   // late; else returns how long the next slice may be.
   Millis NextSlice(const char* doing) const;
+  // Waits; throws what NextSlice() throws.
+  void Sleep(Millis pause, const char* doing) const;
 };
 
 }  // namespace ignite_strategy
