@@ -10,13 +10,15 @@
     ├── NotFoundError              no such cache, file, node or task
     ├── AlreadyExistsError         the name is taken
     ├── PreconditionError          not possible in this state (not empty, wrong server, no agent)
+    ├── ExhaustedError             no memory left for it, here or in the cluster
     ├── UnsupportedError           a type or feature that this version does not have; never silently skipped
     ├── DataLossError              data is gone, or what arrived contradicts itself
     ├── ServerError                the Ignite server answered with an error of its own
     ├── WriteError                 not all rows were written; it tells which were
     ├── ClusterError               the TensorFlow cluster could not be formed or has broken
     │   ├── ClusterTimeoutError    some tasks did not register in time (``missing``)
-    │   └── TaskLostError          a task, agent or node that the job needs is gone
+    │   ├── TaskLostError          a task, agent or node that the job needs is gone
+    │   └── StalledError           training takes no step any more
     └── CancelledError             somebody no longer wanted the result
 
 Every message says where (host:port, cache, path, task) and what was being done.
@@ -35,11 +37,13 @@ __all__ = [
     "ConnectionFailedError",
     "DataLossError",
     "DeadlineExceededError",
+    "ExhaustedError",
     "IgniteStrategyError",
     "InvalidArgumentError",
     "NotFoundError",
     "PreconditionError",
     "ServerError",
+    "StalledError",
     "TaskLostError",
     "UnsupportedError",
     "WriteError",
@@ -84,6 +88,10 @@ class AlreadyExistsError(IgniteStrategyError):
 
 class PreconditionError(IgniteStrategyError):
     """Not possible in this state."""
+
+
+class ExhaustedError(IgniteStrategyError):
+    """No memory left for it, here or in the cluster."""
 
 
 class UnsupportedError(IgniteStrategyError):
@@ -211,6 +219,7 @@ _BY_CODE: dict[int, type[IgniteStrategyError]] = {
     5: NotFoundError,
     6: AlreadyExistsError,
     7: AuthenticationError,
+    8: ExhaustedError,
     9: PreconditionError,
     10: PreconditionError,
     12: UnsupportedError,

@@ -126,3 +126,31 @@ def test_a_child_cannot_write_to_what_its_parent_has_open(
 ) -> None:
     in_a_child(cluster.nodes[0].host, str(cluster.nodes[0].port), name)
     assert files.check(offline=True).sound
+
+
+@pytest.mark.parametrize(
+    ("program", "code"),
+    [
+        ("out.write(b'x' * 3_000_000)", 0),
+        ("out.write(b'x' * 3_000_000); out.itself = out", 0),
+        ("out.write(b'x' * 3_000_000); raise SystemExit(3)", 3),
+        (
+            "threading.Thread(target=lambda: [out.write(b'x' * 300_000) for _ in range(10**6)], daemon=True).start()",
+            0,
+        ),
+    ],
+)
+def test_a_program_ends_although_a_file_is_open(
+    files: FileSystem, cluster: LocalCluster, name: str, program: str, code: int
+) -> None:
+    """Its finalizer must not wait for the interpreter, which is waiting for it."""
+    node = cluster.nodes[0]
+    begin = f"""
+        import threading, time
+        from ignite_strategy.filesystem import FileSystem
+        out = FileSystem({node.host!r}, {node.port}, name={name!r}).open("/open", "wb")
+        """
+    text = textwrap.dedent(begin) + program + "\n"
+    done = subprocess.run([sys.executable, "-c", text], timeout=60, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (code, "")
+    assert not files.exists("/open")

@@ -17,6 +17,11 @@ constexpr Millis kStepLimit{2000};
 constexpr Millis kFirstRetry{500}, kLongestRetry{30'000};
 // Beyond this, further records wait for another listing.
 constexpr std::size_t kMaxItems = 100'000;
+// Content that was replaced or removed stays for so long even if there is no room for anything else.
+constexpr Millis kEarlyGrace{10'000};
+constexpr Millis kEarlyLimit{15'000};
+// The tree is not looked through more often than that.
+constexpr Millis kEarlyPause{2000};
 
 }  // namespace
 
@@ -27,13 +32,14 @@ void Collector::Notice(const Key& key, const Record& record) {
   if (record.kind != Kind::kTrash && record.kind != Kind::kWriting && record.kind != Kind::kDoomed) return;
   const bool writing = record.kind == Kind::kWriting;
   const Millis patience = writing ? store_.options().writer_lease : store_.options().grace;
+  const auto now = Clock::now();
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto known = items_.find(key);
   if (known != items_.end()) {
     if (known->second.record.id == record.id) return;  // seen before, and unchanged
-    known->second = Item{record, Clock::now() + patience};
+    known->second = Item{record, now, now + patience};
   } else if (items_.size() < kMaxItems) {
-    items_.emplace(key, Item{record, Clock::now() + patience});
+    items_.emplace(key, Item{record, now, now + patience});
   }
 }
 
@@ -56,6 +62,34 @@ void Collector::Again(const Key& key, const Item& item) {
 void Collector::Abandon(const Key& key, const Record& writing, const Wait& wait) {
   std::uint64_t budget = kBlocksPerStep;
   BuryWriter(key, writing, &budget, wait);
+}
+
+// Makes trash due as soon as it may be. Returns when the last of it is.
+std::optional<Clock::time_point> Collector::HastenTrash() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::optional<Clock::time_point> last;
+  for (auto& [key, item] : items_) {
+    if (item.record.kind == Kind::kWriting || item.failures > 0) continue;
+    item.due = std::min(item.due, item.seen + kEarlyGrace);
+    last = std::max(last.value_or(item.due), item.due);
+  }
+  return last;
+}
+
+void Collector::FreeEarly(const Wait& wait) {
+  const std::lock_guard<std::mutex> lock(early_);
+  if (Clock::now() < early_at_ + kEarlyPause && !HastenTrash()) return;
+  const Wait limited = wait.Within(kEarlyLimit);
+  try {
+    store_.ScanAll([] {}, [&](Key&& key, Record&& record) { Notice(key, record); }, limited);
+    for (auto last = HastenTrash(); last; last = HastenTrash()) {
+      Step(limited);
+      if (Clock::now() < *last) limited.Sleep(Millis(100), "waiting for removed files to be freed");
+    }
+  } catch (const Error& error) {
+    if (error.code() != Code::kDeadlineExceeded || Clock::now() >= wait.deadline) throw;
+  }
+  early_at_ = Clock::now();
 }
 
 void Collector::Step(const Wait& wait) noexcept {
@@ -89,7 +123,7 @@ void Collector::CollectTrash(const Key& key, Record record, std::uint64_t* budge
     *budget -= end - range.first;
     range.first = end;
     if (range.first == range.end) record.blocks.pop_back();
-    if (*budget == 0 && !record.blocks.empty()) return Again(key, {record, Clock::now()});
+    if (*budget == 0 && !record.blocks.empty()) return Again(key, {record, Clock::now(), Clock::now()});
   }
   store_.Remove(key, wait);
 }

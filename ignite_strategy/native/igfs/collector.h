@@ -29,16 +29,20 @@ class Collector {
   // Removes what a writer has declared, unless that has been published, perhaps without the writer's
   // knowledge.
   void Abandon(const Key& key, const Record& writing, const Wait& wait);
+  // Memory is short: frees what was replaced or removed and is not due yet, as soon as this process has known
+  // it for kEarlyGrace; looks for it in the whole tree first. Waits for that, some 15 s at the most.
+  void FreeEarly(const Wait& wait);
   // Works on what is due, for a bounded number of blocks. Never throws: a later call goes on.
   void Step(const Wait& wait) noexcept;
 
  private:
   struct Item {
     Record record;
-    Clock::time_point due;
+    Clock::time_point seen, due;
     int failures = 0;
   };
 
+  std::optional<Clock::time_point> HastenTrash();
   std::optional<std::pair<Key, Item>> TakeDue();
   void Work(const Key& key, Record record, std::uint64_t* budget, const Wait& wait);
   void CollectTrash(const Key& key, Record record, std::uint64_t* budget, const Wait& wait);
@@ -49,6 +53,8 @@ class Collector {
   const RemoveDoomed remove_doomed_;
   std::mutex mutex_;
   std::map<Key, Item> items_;
+  std::mutex early_;            // held by who frees early
+  Clock::time_point early_at_;  // when that ended last
 };
 
 }  // namespace igfs

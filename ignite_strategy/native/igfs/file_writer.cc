@@ -16,6 +16,8 @@ constexpr std::uint64_t kFirstDeclaration = 16;
 // A file that was extended by so many writers is written anew by the next one.
 constexpr std::size_t kMostExtents = 64;
 constexpr Millis kDropLimit{2000};
+// What a file takes beside its content, and a block beside its bytes: entries, keys, half-filled pages.
+constexpr std::uint64_t kBytesOfRecords = 16 << 10;
 
 }  // namespace
 
@@ -36,6 +38,7 @@ std::unique_ptr<FileWriter> FileWriter::Open(std::shared_ptr<Tree> tree, const P
   std::string what = tree->Describe(path);
   if (path.empty()) throw Error(Code::kFailedPrecondition, what + " is the root directory, not a file");
   tree->store().Create(wait);
+  tree->NeedRoom(kBytesOfRecords, what, wait);
   Place place = tree->Resolve(path, wait);
   if (place.record && !place.record->IsFile()) {
     throw Error(Code::kFailedPrecondition, what + " is a directory, not a file");
@@ -75,9 +78,13 @@ void FileWriter::KeepOld(const Record& old, const Wait& wait) {
   clean_ = length_;
 }
 
-void FileWriter::NeedUsable() const {
+void FileWriter::NeedWhole() const {
   if (generation_ != ForkGeneration()) throw OpenedByTheParent(what_);
   if (failure_) throw *failure_;
+}
+
+void FileWriter::NeedUsable() const {
+  NeedWhole();
   if (closed_) throw Error(Code::kFailedPrecondition, what_ + " is closed");
 }
 
@@ -122,6 +129,7 @@ void FileWriter::Fill(const char* data, std::size_t size, const Wait& wait) {
 // earlier block.
 void FileWriter::SubmitBuffer(const Wait& wait) {
   const std::uint64_t index = (length_ - 1) / record_.block_size;
+  tree_->NeedRoom(buffer_.size() + kBytesOfRecords, what_, wait);
   Declare(index, wait);
   Drain(kInFlight - 1, wait);
   flying_.push_back(Block{index, std::move(buffer_)});
@@ -228,8 +236,7 @@ void FileWriter::Close(const Wait& wait) {
   if (closed_) return;
   closed_ = true;
   try {
-    if (generation_ != ForkGeneration()) throw OpenedByTheParent(what_);
-    if (failure_) throw *failure_;
+    NeedWhole();
     Publish(wait);
   } catch (...) {
     Drop();

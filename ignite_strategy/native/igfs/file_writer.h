@@ -52,6 +52,7 @@ class FileWriter : public WritableFile {
   void Broken(const Error& error);
   void Declare(std::uint64_t index, const Wait& wait);
   void Publish(const Wait& wait);
+  void NeedWhole() const;
   void NeedUsable() const;
   template <typename Body>
   void Guard(Body body);

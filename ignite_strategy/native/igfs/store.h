@@ -80,6 +80,7 @@ class Store {
   void PutTreePrefix(Writer& writer, std::optional<std::int32_t> transaction = std::nullopt) const;
   void PutBlocksPrefix(Writer& writer) const;
 
+  const std::string& blocks_cache() const { return blocks_; }
   const Target& target() const { return target_; }
   const Options& options() const { return target_.options; }
 

@@ -15,8 +15,8 @@ constexpr std::int16_t kGet = 1000, kContainsKey = 1011, kSize = 1020, kPartitio
 }  // namespace op
 
 constexpr std::int32_t kScanPageRows = 1024;
-// A page of blocks, which come with their bytes.
-constexpr std::int32_t kBlockPageRows = 16;
+// Of a page of blocks, which come with their bytes: each thread of a server keeps twice that for ever.
+constexpr std::uint32_t kBlockPageBytes = 2 << 20;
 constexpr std::size_t kQuestionsInFlight = 16;
 constexpr std::uint8_t kPrimary = 2, kByteArray = 12, kUuid = 10;
 
@@ -130,7 +130,8 @@ void Store::ScanAll(const std::function<void()>& begin, const std::function<void
 
 void Store::ScanBlocks(const std::function<void(Id, std::uint64_t)>& found, const Wait& wait) {
   Run(wait, [&](Connection& connection) {
-    ScanRows(connection, blocks_id_, -1, kBlockPageRows, "reading the blocks of " + target_.ToString(), wait,
+    const auto rows = static_cast<std::int32_t>(std::max(1u, kBlockPageBytes / options().block_size));
+    ScanRows(connection, blocks_id_, -1, rows, "reading the blocks of " + target_.ToString(), wait,
              [&](Reader& page) {
                const auto key = page.Get<std::uint8_t>();
                const auto content = key == kUuid ? page.Get<Id>() : 0;

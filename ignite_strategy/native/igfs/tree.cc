@@ -16,7 +16,8 @@ Status StatusOf(const Record& record) { return {record.IsDirectory(), record.siz
 
 Tree::Tree(Target target)
     : store_(std::move(target)),
-      collector_(store_, [this](const Key& key, Id id, const Wait& wait) { RemoveDoomed(key, id, wait); }) {}
+      collector_(store_, [this](const Key& key, Id id, const Wait& wait) { RemoveDoomed(key, id, wait); }),
+      room_(store_) {}
 
 std::shared_ptr<Tree> Tree::Mount(const Target& target) {
   // Never destroyed: TensorFlow closes files while the process exits.
@@ -103,6 +104,7 @@ Place Tree::Resolve(const Path& path, const Wait& wait) {
 }
 
 Status Tree::GetStatus(const Path& path, const Wait& wait) {
+  if (path.empty()) store_.Connect(wait);  // a cluster that does not answer has no root
   const Place place = Resolve(path, wait);
   if (!place.record) throw NotFound(path);
   return StatusOf(*place.record);

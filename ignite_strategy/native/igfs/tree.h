@@ -15,6 +15,7 @@
 #include "native/igfs/collector.h"
 #include "native/igfs/path.h"
 #include "native/igfs/records.h"
+#include "native/igfs/room.h"
 #include "native/igfs/store.h"
 #include "native/igfs/transaction.h"
 
@@ -61,6 +62,9 @@ class Tree {
   void Publish(const Key& key, const Record& record, Expect expect, const std::optional<Record>& seen,
                const std::optional<std::pair<Key, Record>>& writing, const std::string& what,
                const Wait& wait);
+  // To be called before so many bytes are put into the cluster. Where memory is short, what was replaced and
+  // removed is freed early. Throws Error(kResourceExhausted).
+  void NeedRoom(std::uint64_t bytes, const std::string& what, const Wait& wait);
   // Blocks that were written and will not be published, unless they have been: a commit whose answer was not
   // awaited may have arrived.
   void Abandon(const Key& writing_key, const Record& writing, const Wait& wait) noexcept;
@@ -103,6 +107,7 @@ class Tree {
 
   Store store_;
   Collector collector_;
+  Room room_;
   std::mutex hints_mutex_;
   std::map<Key, Id> hints_;  // directories seen; only used to ask for several levels at once, always verified
 };

@@ -205,6 +205,14 @@ void Tree::Tend(const Wait& wait) {
   collector_.Step(wait);
 }
 
+void Tree::NeedRoom(std::uint64_t bytes, const std::string& what, const Wait& wait) {
+  if (room_.Take(bytes, wait)) return;
+  collector_.FreeEarly(wait);
+  if (room_.Take(bytes, wait)) return;
+  throw Error(Code::kResourceExhausted, what + ": no memory for it in the cluster: " + room_.Describe() +
+                                            "; remove files, or give the region more");
+}
+
 void Tree::Abandon(const Key& writing_key, const Record& writing, const Wait& wait) noexcept {
   try {
     collector_.Abandon(writing_key, writing, wait);

@@ -148,9 +148,19 @@ nb::bytes RandomPythonBytes(std::size_t size) {
 
 }  // namespace
 
+// Whoever has the lock while the interpreter ends is the thread that ends it: there is nobody to give it to,
+// and it must not wait for itself.
+WithoutPython::WithoutPython() : state_(Ending() ? nullptr : PyEval_SaveThread()) {}
+
 WithoutPython::~WithoutPython() {
-  while (Ending()) pause();
-  PyEval_RestoreThread(state_);
+  if (state_ == nullptr) return;
+  try {
+    PyEval_RestoreThread(state_);
+  } catch (...) {
+    // An interpreter that ends, or began to end meanwhile, ends the threads that want its lock (before
+    // Python 3.14), which would unwind through code that must not throw.
+    for (;;) pause();
+  }
 }
 
 Wait PythonWait() {

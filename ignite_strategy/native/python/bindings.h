@@ -36,13 +36,13 @@ Wait PythonWait();
 // abort.
 class WithoutPython {
  public:
-  WithoutPython() : state_(PyEval_SaveThread()) {}
+  WithoutPython();
   ~WithoutPython();
   WithoutPython(const WithoutPython&) = delete;
   WithoutPython& operator=(const WithoutPython&) = delete;
 
  private:
-  PyThreadState* state_;
+  PyThreadState* state_;  // null if the lock was not given back
 };
 
 // Contiguous memory of a Python object, which stays where it is meanwhile.

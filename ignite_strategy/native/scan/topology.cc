@@ -299,6 +299,12 @@ CacheTopology TakeTopology(Connection& connection, const std::string& cache, con
                   ": nodes kept joining or leaving while asking for the partitions of cache '" + cache + "'");
 }
 
+std::vector<CacheNode> ListNodes(Connection& connection, const Wait& wait) {
+  if (!connection.Has(Feature::kNodeEndpoints)) return {};
+  const Writer everything = Writer().Put<std::int64_t>(-1).Put<std::int64_t>(-1);
+  return ParseNodes(connection.Call(kNodesEndpoints, everything, "listing the nodes", wait).payload()).nodes;
+}
+
 std::vector<std::string> NodesGoneSince(Connection& connection, std::int64_t since, const Wait& wait) {
   if (!connection.Has(Feature::kNodeEndpoints) || since < 1) return {};
   try {

@@ -63,6 +63,9 @@ std::int32_t SearchPartitionCount(Connection& connection, const std::string& cac
 // Throws Error(kNotFound) naming the cache if it does not exist.
 CacheTopology TakeTopology(Connection& connection, const std::string& cache, const Wait& wait);
 
+// The nodes and their addresses, sorted as the server has them; empty if it cannot tell (before Ignite 2.9).
+std::vector<CacheNode> ListNodes(Connection& connection, const Wait& wait);
+
 // The nodes that were in the cluster at version `since` and are not any more; empty if the server cannot
 // tell.
 std::vector<std::string> NodesGoneSince(Connection& connection, std::int64_t since, const Wait& wait);
