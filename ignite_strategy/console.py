@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["progress_console"]
+__all__ = ["progress_console", "shown"]
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class _Lasting:
@@ -37,3 +40,8 @@ def progress_console() -> Console:
 
     stream: Any = _Lasting(sys.stderr)
     return Console(file=stream)
+
+
+def shown(text: str) -> str:
+    """A name that somebody else has chosen, so that it cannot do anything to a terminal or look like another line."""
+    return _CONTROL.sub(lambda found: repr(found.group())[1:-1], text)

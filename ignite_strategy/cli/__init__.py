@@ -10,6 +10,8 @@ __all__ = ["main"]
 
 def main() -> None:
     """Runs the command line; ends the process."""
-    from ignite_strategy.cli.root import run
-
+    try:
+        from ignite_strategy.cli.root import run
+    except KeyboardInterrupt:  # while it is still being loaded
+        raise SystemExit(130) from None
     run()

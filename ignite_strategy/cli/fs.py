@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 from datetime import datetime
 from typing import Any, List
 
 import typer
 
-from ignite_strategy.console import progress_console
+from ignite_strategy.console import progress_console, shown
 from ignite_strategy.errors import InvalidArgumentError, PreconditionError
 from ignite_strategy.filesystem import transfer
 from ignite_strategy.filesystem.transfer import Place
@@ -40,6 +41,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+
+@app.callback()
+def _ended_in_order() -> None:
+    # What was begun is undone: a copy leaves no partial file.
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+
+
 _PATHS = typer.Argument(..., metavar="PATH...", help="igfs:// paths.")
 _RECURSIVE = typer.Option(False, "--recursive", "-r", help="Directories too, with everything in them.")
 
@@ -65,11 +74,11 @@ def ls(
     places = _expand(paths)
     for place in places:
         if len(places) > 1 and place.kind() == "directory":
-            typer.echo(f"{place.url}:")
+            typer.echo(f"{shown(place.url)}:")
         for entry in _entries(place, recursive):
-            shown = entry["name"][len(place.path.rstrip("/")) :].lstrip("/") or place.name
-            shown += "/" if entry["type"] == "directory" else ""
-            typer.echo(f"{_kind(entry)} {entry['size']:>14,} {_time(entry)}  {shown}" if long else shown)
+            name = shown(entry["name"][len(place.path.rstrip("/")) :].lstrip("/") or place.name)
+            name += "/" if entry["type"] == "directory" else ""
+            typer.echo(f"{_kind(entry)} {entry['size']:>14,} {_time(entry)}  {name}" if long else name)
 
 
 def _entries(place: Place, recursive: bool) -> list[dict[str, Any]]:
@@ -135,16 +144,26 @@ def cp(
 
 @app.command()
 def mv(
-    source: str = typer.Argument(..., help="An igfs:// file or directory."),
-    target: str = typer.Argument(
-        ..., help="Its new path, or a directory that takes it in; on the same file system."
+    paths: List[str] = typer.Argument(
+        ...,
+        metavar="SOURCE... TARGET",
+        help="igfs:// files and directories, then their new path, or a directory that takes them in.",
     ),
 ) -> None:
-    """Rename a file or a directory, in one step whatever is in it."""
-    here, there = transfer.resolve(_igfs(source)), transfer.resolve(_igfs(target))
-    if here.files != there.files:
-        raise PreconditionError(f"{source} and {target} are on different file systems: copy, then remove")
-    there.files.mv(here.path, there.path + ("/" if target.endswith("/") else ""))
+    """Rename files and directories within a file system, each in one step whatever is in it."""
+    if len(paths) < 2:
+        raise InvalidArgumentError("name a source and a target")
+    target = paths[-1]
+    sources, there = _expand(paths[:-1]), transfer.resolve(_igfs(target))
+    if len(sources) > 1 and there.kind() != "directory":
+        raise InvalidArgumentError(f"{target} is not a directory: several files cannot all become it")
+    for here in sources:
+        if here.files != there.files and not here.files.caches.is_same(there.files.caches):
+            raise PreconditionError(
+                f"{here.url} and {target} are on different file systems: copy, then remove"
+            )
+    for here in sources:
+        there.files.mv(here.path, there.path + ("/" if target.endswith("/") else ""))
 
 
 @app.command()
@@ -174,7 +193,7 @@ def stat(paths: List[str] = _PATHS) -> None:
     """Show kind, size and time of files and directories."""
     for place in _expand(paths):
         info = place.files.info(place.path)
-        typer.echo(f"{place.url}\n  {info['type']}, {info['size']:,} bytes, published {_time(info)}")
+        typer.echo(f"{shown(place.url)}\n  {info['type']}, {info['size']:,} bytes, published {_time(info)}")
 
 
 @app.command()
@@ -182,7 +201,7 @@ def du(paths: List[str] = _PATHS) -> None:
     """Sum up the bytes and files of directories."""
     for place in _expand(paths):
         sizes = place.files.du(place.path, total=False)
-        typer.echo(f"{sum(sizes.values()):>16,} bytes {len(sizes):>8,} files  {place.url}")
+        typer.echo(f"{sum(sizes.values()):>16,} bytes {len(sizes):>8,} files  {shown(place.url)}")
 
 
 _ROOT = typer.Argument("igfs:///", metavar="[URL]", help="Any path of the file system.")
@@ -229,7 +248,7 @@ def fsck(
             lambda step, done, whole: bar.update(task, description=step, completed=done, total=whole or None),
         )
     for finding in report.findings:
-        typer.echo(finding)
+        typer.echo(shown(str(finding)))
     if report.found > len(report.findings):
         typer.echo(f"... and {report.found - len(report.findings):,} more")
     usage = report.usage

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import typer
 import typer.core
 import typer.main
 
 from ignite_strategy import __version__
+from ignite_strategy.console import shown
 from ignite_strategy.errors import IgniteStrategyError
 
 __all__ = ["run"]
@@ -98,20 +99,25 @@ def _root(
     pass
 
 
+def _tell(problem: str) -> NoReturn:
+    typer.echo("error: " + "\n".join(map(shown, problem.split("\n"))), err=True)
+    sys.exit(1)
+
+
 def run() -> None:
     """Runs the command line. An error of ours is one message and exit code 1, Ctrl-C is 130, wrong usage 2."""
     try:
         app(prog_name="ignite-strategy")
     except IgniteStrategyError as error:
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(1)
+        _tell(str(error))
+    except UnicodeError as error:
+        _tell(f"a name that is not UTF-8: {error.object!r}" if hasattr(error, "object") else str(error))
     except BrokenPipeError:  # "| head" has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
         said = error.strerror or str(error)
         where = f": {error.filename}" if error.filename and str(error.filename) not in said else ""
-        typer.echo(f"error: {said}{where}", err=True)
-        sys.exit(1)
+        _tell(f"{said}{where}")
     except KeyboardInterrupt:
         sys.exit(130)

@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Any, BinaryIO, cast
 
 from ignite_strategy import _core, settings
-from ignite_strategy.errors import InvalidArgumentError, NotFoundError, UnsupportedError
-from ignite_strategy.filesystem.space import NodeSpace, node_spaces
+from ignite_strategy.errors import InvalidArgumentError, NotFoundError, PreconditionError, UnsupportedError
+from ignite_strategy.filesystem.space import NodeSpace, node_ids, node_spaces
 
 __all__ = ["FileStatus", "FileSystem", "Finding", "Report", "Usage"]
 
@@ -134,6 +134,8 @@ class FileSystem:
         security: settings.Security | None = None,
         backend: str | None = None,
     ) -> None:
+        if port is not None and not isinstance(port, int):
+            raise InvalidArgumentError(f"port={port!r} is not a number")
         native = None if security is None else security.native()
         self._native = _core.FileSystem(host, port, name, native, backend)
         self._security = security
@@ -151,6 +153,10 @@ class FileSystem:
             self._native.stat(path)
         except NotFoundError:
             return False
+        except PreconditionError as error:
+            if "not a directory" not in str(error):
+                raise
+            return False  # below a file there is nothing
         return True
 
     def list(self, path: str) -> list[FileStatus]:
@@ -209,6 +215,16 @@ class FileSystem:
             self._native.rmdir(path)
         else:
             self._native.remove(path)
+
+    def is_same(self, other: FileSystem) -> bool:
+        """Whether both are one file system, perhaps reached through different nodes."""
+        mine, its = self._native.target, other._native.target
+        if mine == its or self._native.backend != "caches" or other._native.backend != "caches":
+            return mine == its and self._native.backend == other._native.backend
+        (name, _, addresses), (other_name, _, others) = mine.rpartition("@"), its.rpartition("@")
+        return name == other_name and not node_ids(
+            settings.parse_endpoints(addresses.split(",")), self._security
+        ).isdisjoint(node_ids(settings.parse_endpoints(others.split(",")), other._security))
 
     def usage(self) -> Usage:
         """Counts files, bytes and blocks; reads the whole tree, but no block. On caches only, as :meth:`check`."""

@@ -12,18 +12,22 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import re
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 from fsspec import AbstractFileSystem
+from fsspec.core import has_magic
 from fsspec.utils import stringify_path
 
 from ignite_strategy.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError, PreconditionError
 from ignite_strategy.filesystem.files import FileStatus, FileSystem
 
 __all__ = ["IgniteFileSystem"]
+
+_PASSWORD = re.compile(r"(//[^/@:]*):[^/@]*@")
 
 
 @contextlib.contextmanager
@@ -32,9 +36,9 @@ def _as_os_error(path: str) -> Iterator[None]:
     try:
         yield
     except NotFoundError as error:
-        raise FileNotFoundError(errno.ENOENT, str(error), path) from error
+        raise FileNotFoundError(errno.ENOENT, str(error), _of(path, error)) from error
     except AlreadyExistsError as error:
-        raise FileExistsError(errno.EEXIST, str(error), path) from error
+        raise FileExistsError(errno.EEXIST, str(error), _of(path, error)) from error
     except PreconditionError as error:
         text = str(error)
         kind, number = OSError, errno.EINVAL
@@ -44,7 +48,12 @@ def _as_os_error(path: str) -> Iterator[None]:
             kind, number = NotADirectoryError, errno.ENOTDIR
         elif "not empty" in text:
             number = errno.ENOTEMPTY
-        raise kind(number, text, path) from error
+        raise kind(number, text, _of(path, error)) from error
+
+
+def _of(path: str, error: Exception) -> str | None:
+    """The path, if it is the one that the error speaks of: an operation may have two."""
+    return path if path in str(error) else None
 
 
 class IgniteFileSystem(AbstractFileSystem):  # type: ignore[misc]
@@ -106,9 +115,12 @@ class IgniteFileSystem(AbstractFileSystem):  # type: ignore[misc]
             return {}
         try:
             parts = urlsplit(path)
+            if parts.password is not None:
+                raise ValueError("a password has no place in a URL: set IGFS_USERNAME and IGFS_PASSWORD")
             found = {"host": parts.hostname, "port": parts.port, "name": parts.username}
         except ValueError as error:
-            raise InvalidArgumentError(f"{path!r} is not igfs://[FS@]host[:port]/path: {error}") from None
+            shown = _PASSWORD.sub(r"\1:***@", path)
+            raise InvalidArgumentError(f"{shown!r} is not igfs://[FS@]host[:port]/path: {error}") from None
         return {key: value for key, value in found.items() if value is not None}
 
     def unstrip_protocol(self, name: str) -> str:
@@ -156,6 +168,19 @@ class IgniteFileSystem(AbstractFileSystem):  # type: ignore[misc]
             return str(self.info(path)["type"])
         except FileNotFoundError:
             return ""
+
+    def du(
+        self,
+        path: str,
+        total: bool = True,
+        maxdepth: int | None = None,
+        withdirs: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """The bytes of all files below a path, or of each; from listings, without a look at every file."""
+        found = self.find(path, maxdepth=maxdepth, withdirs=withdirs, detail=True, **kwargs)
+        sizes = {name: entry["size"] for name, entry in found.items()}
+        return sum(sizes.values()) if total else sizes
 
     def modified(self, path: str) -> datetime:
         """When it was last published."""
@@ -213,7 +238,7 @@ class IgniteFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def _named(self, path: str) -> list[str]:
         """The one that has this very name, also if that is a pattern; else those that match."""
-        if self.exists(path):
+        if not has_magic(path) or self.exists(path):
             return [self._strip_protocol(path)]
         found: list[str] = self.expand_path(path, recursive=False)
         return found

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ignite_strategy import settings
 from ignite_strategy.errors import ConnectionFailedError, IgniteStrategyError
 
-__all__ = ["NodeSpace", "node_spaces"]
+__all__ = ["NodeSpace", "node_ids", "node_spaces"]
 
 _PREFIXES = ("IGFS_", "IGNITE_")
 _REGION = "io.dataregion.default."
@@ -51,10 +52,9 @@ def node_spaces(
       UnsupportedError: A release that does not list its nodes (before 2.9).
       IgniteStrategyError: A release without these views, or a user who may not read them.
     """
-    from ignite_strategy.topology.nodes import connect, list_nodes
+    from ignite_strategy.topology.nodes import list_nodes
 
-    limits = settings.Timeouts(connect=5.0, request=10.0)
-    with contextlib.closing(connect(endpoints, limits, security, _PREFIXES)) as connection:
+    with contextlib.closing(_connect(endpoints, security)) as connection:
         at_hand = settings.parse_endpoint(connection.endpoint)
         # The node at hand by the address that is known to work.
         ways = [
@@ -62,6 +62,20 @@ def node_spaces(
             for node in list_nodes(connection)[1]
         ]
     return [_of_node(each, security) for each in ways]
+
+
+def node_ids(endpoints: Sequence[settings.Endpoint], security: settings.Security | None = None) -> set[str]:
+    """The ids of all nodes of the cluster; arguments and errors are those of :func:`node_spaces`."""
+    from ignite_strategy.topology.nodes import list_nodes
+
+    with contextlib.closing(_connect(endpoints, security)) as connection:
+        return {node.id for node in list_nodes(connection)[1]}
+
+
+def _connect(endpoints: Sequence[settings.Endpoint], security: settings.Security | None) -> Any:
+    from ignite_strategy.topology.nodes import connect
+
+    return connect(endpoints, settings.Timeouts(connect=5.0, request=10.0), security, _PREFIXES)
 
 
 def _of_node(ways: Sequence[settings.Endpoint], security: settings.Security | None) -> NodeSpace:

@@ -5,8 +5,10 @@ What is copied appears whole under its name or not at all, also on local disk.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from fsspec.core import has_magic, url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from ignite_strategy.errors import InvalidArgumentError, NotFoundError, UnsupportedError
+from ignite_strategy.filesystem.fsspec_igfs import IgniteFileSystem
 
 __all__ = ["Item", "Place", "copy", "expand", "plan", "resolve"]
 
@@ -70,6 +73,14 @@ def resolve(url: str) -> Place:
       InvalidArgumentError: No such scheme.
     """
     try:
+        url.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(f"{url!r} is not UTF-8") from None
+    # In an igfs:// or local path "::" is nothing special; elsewhere it joins what fsspec chains.
+    own = IgniteFileSystem if url.startswith("igfs://") else LocalFileSystem if "://" not in url else None
+    try:
+        if own is not None:
+            return Place(own(**own._get_kwargs_from_urls(url)), own._strip_protocol(url))
         files, path = url_to_fs(url)
     except ImportError as error:
         raise UnsupportedError(f"{url}: {error}") from error
@@ -126,9 +137,7 @@ def _items(source: Place, target: Place, recursive: bool) -> Iterator[Item]:
         return
     if not recursive:
         raise InvalidArgumentError(f"{source.url} is a directory: copy it with -r")
-    if _same(source, target) or _same(
-        source, Place(target.files, target.path[: len(source.path) + 1].rstrip("/"))
-    ):
+    if _is_inside(target, source):
         raise InvalidArgumentError(f"{target.url} is inside {source.url}")
     yield Item(source, target, True, 0)
     stem = source.path.rstrip("/") + "/"
@@ -166,13 +175,26 @@ def _need_content(place: Place, info: Any) -> None:
 
 
 def _same(one: Place, other: Place) -> bool:
-    return one.path == other.path and bool(one.files == other.files)
+    return _real(one) == _real(other) and bool(one.files == other.files)
+
+
+def _is_inside(place: Place, directory: Place) -> bool:
+    real = _real(directory).rstrip("/") + "/"
+    return (_real(place) + "/").startswith(real) and bool(place.files == directory.files)
+
+
+def _real(place: Place) -> str:
+    return os.path.realpath(place.path) if isinstance(place.files, LocalFileSystem) else place.path
 
 
 def _checked(source: Place, name: str) -> str:
     """A name that some file system told us, as a component below the target and nowhere else."""
     if name in ("", ".", "..") or "/" in name or "\0" in name or os.sep in name:
         raise InvalidArgumentError(f"{source.url} has an entry named {name!r}, which would leave the target")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(f"{source.url} has an entry named {name!r}, which is not UTF-8") from None
     return name
 
 
@@ -182,32 +204,61 @@ def copy(item: Item, moved: Callable[[int], None] = lambda count: None) -> None:
     if item.is_directory:
         target.files.makedirs(target.path, exist_ok=True)
     elif item.source.files == target.files and not isinstance(target.files, LocalFileSystem):
+        _need_parent(target)
         target.files.cp_file(item.source.path, target.path)
         moved(item.size)
     elif isinstance(target.files, LocalFileSystem):
         _to_local(item, moved)
     else:
-        with (
-            item.source.files.open(item.source.path, "rb") as source,
-            target.files.open(target.path, "wb") as out,
-        ):
-            _pump(source, out, moved)
+        _to_other(item, moved)
+
+
+def _need_parent(target: Place) -> None:
+    parent = Place(target.files, target.files._parent(target.path))
+    if isinstance(target.files, IgniteFileSystem) and not parent.kind():
+        raise NotFoundError(f"{parent.url}: no such directory; create it with fs mkdir -p")
 
 
 def _to_local(item: Item, moved: Callable[[int], None]) -> None:
-    folder, name = os.path.split(item.target.path)
+    path = os.path.realpath(item.target.path)  # a link stays, as with cp
+    if os.path.islink(item.target.path) and not os.path.exists(path):
+        raise InvalidArgumentError(f"{item.target.path} is a link to nothing")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise InvalidArgumentError(f"{item.target.path} is there already, and is no file")
+    folder = os.path.dirname(path)
     if not os.path.isdir(folder):
         raise FileNotFoundError(errno.ENOENT, "no such directory", folder)
-    partial = os.path.join(folder, f".{name}.{os.getpid()}.partial")
+    partial = os.path.join(folder, f".{secrets.token_hex(8)}.partial")
     try:
         with item.source.files.open(item.source.path, "rb") as source, open(partial, "xb") as out:
             _pump(source, out, moved)
-        if os.path.isfile(item.target.path):
-            shutil.copymode(item.target.path, partial)
-        os.replace(partial, item.target.path)
+        if os.path.isfile(path):
+            shutil.copymode(path, partial)
+        os.replace(partial, path)
     finally:
-        if os.path.exists(partial):
+        with contextlib.suppress(FileNotFoundError):
             os.remove(partial)
+
+
+def _to_other(item: Item, moved: Callable[[int], None]) -> None:
+    """Into a file system that may show a file while it is being written."""
+    files, path = item.target.files, item.target.path
+    _need_parent(item.target)
+    was_there = files.exists(path)
+    with item.source.files.open(item.source.path, "rb") as source:
+        out = files.open(path, "wb", autocommit=False)
+        try:
+            _pump(source, out, moved)
+            out.close()
+            if hasattr(out, "commit"):  # some files know nothing of it, and are there when they are closed
+                out.commit()
+        except BaseException:
+            with contextlib.suppress(Exception):
+                out.discard() if hasattr(out, "discard") else out.close()
+            with contextlib.suppress(Exception):
+                if not was_there and files.exists(path):
+                    files.rm_file(path)
+            raise
 
 
 def _pump(source: Any, out: Any, moved: Callable[[int], None]) -> None:

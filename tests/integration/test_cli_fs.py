@@ -8,8 +8,10 @@ import itertools
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from ignite_strategy.cli import main
@@ -119,6 +121,104 @@ def test_what_cannot_be_copied_is_an_error(
     assert files.list("/") == []
 
 
+def test_links_on_local_disk(files: FileSystem, tmp_path: Path) -> None:
+    """To a file they are that file, also as a target; to a directory, or to nothing, they are refused."""
+    (tmp_path / "d" / "e").mkdir(parents=True)
+    (tmp_path / "d" / "f").write_bytes(b"x")
+    (tmp_path / "d" / "link").symlink_to("f")
+    ok("cp", "-r", "d", "igfs:///d", folder=tmp_path)
+    assert files.read("/d/link") == b"x"
+    (tmp_path / "d" / "folder").symlink_to("e")
+    done = fs("cp", "-r", "d", "igfs:///again", folder=tmp_path)
+    assert done.returncode == 1
+    assert f"{tmp_path}/d/folder is a link to a directory: copy that one itself" in done.stderr
+    assert not files.exists("/again")
+    files.write("/new", b"new")
+    ok("cp", "igfs:///new", "d/link", folder=tmp_path)
+    assert (tmp_path / "d" / "link").is_symlink()
+    assert (tmp_path / "d" / "f").read_bytes() == b"new"
+    (tmp_path / "dangling").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "pipe")
+    for target, said in (("dangling", "is a link to nothing"), ("pipe", "is there already, and is no file")):
+        done = fs("cp", "igfs:///new", target, folder=tmp_path)
+        assert (done.returncode, said in done.stderr) == (1, True)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["d", "dangling", "pipe"]
+
+
+def test_a_directory_is_not_copied_into_itself_by_another_name(files: FileSystem, tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "alias").symlink_to("d")
+    for target in ("d/../d/e", "alias/e", "d"):
+        done = fs("cp", "-r", "d", target + "/", folder=tmp_path)
+        assert (done.returncode, "is inside" in done.stderr) == (1, True), target
+    assert list((tmp_path / "d").iterdir()) == []
+
+
+def test_names_as_people_have_them(files: FileSystem, tmp_path: Path) -> None:
+    longest = "n" * 255
+    for name in (longest, "a::b", "a#b?c", "caf\u00e9"):
+        (tmp_path / name).write_text(name)
+        ok("cp", name, f"igfs:///{name}", folder=tmp_path)
+        assert files.read(f"/{name}").decode() == name
+        ok("cp", f"igfs:///{name}", "back", folder=tmp_path)
+        assert (tmp_path / "back").read_text() == name
+    files.write("/\x1b[2Jgone", b"1")
+    assert "\\x1b[2Jgone" in ok("ls", "igfs:///").splitlines()
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / os.fsdecode(b"\xff")).write_bytes(b"1")
+    for arguments in (("cp", "-r", "d", "igfs:///d"), ("stat", "igfs:///" + os.fsdecode(b"\xff"))):
+        done = fs(*arguments, folder=tmp_path)
+        assert (done.returncode, "not UTF-8" in done.stderr) == (1, True)
+        assert "\\udcff" in done.stderr
+
+
+def test_many_are_renamed_at_once_also_by_another_address(files: FileSystem, one_node: str) -> None:
+    files.mkdir("/d")
+    for name in ("a1", "a2", "b"):
+        files.write(f"/{name}", name.encode())
+    _, port = parse_endpoint(one_node)
+    name = os.environ["IGFS_FS_NAME"]
+    done = fs("mv", "igfs:///a*", "igfs:///b")
+    assert (done.returncode, "is not a directory" in done.stderr) == (1, True)
+    ok("mv", "igfs:///a*", f"igfs://{name}@localhost:{port}/d")
+    assert [status.name for status in files.list("/d")] == ["a1", "a2"]
+    done = fs("mv", "igfs:///b", f"igfs://other@localhost:{port}/b")
+    assert (done.returncode, "are on different file systems" in done.stderr) == (1, True)
+    assert files.read("/b") == b"b"
+
+
+@pytest.mark.parametrize("target", ["memory://half", "local"])
+def test_a_copy_that_fails_leaves_nothing(
+    files: FileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    files.write("/f", b"x" * 100)
+
+    def pump(source: io.RawIOBase, out: io.RawIOBase, moved: object) -> None:
+        out.write(source.read(50))
+        raise OSError("the disk of the source is gone")
+
+    monkeypatch.setattr("ignite_strategy.filesystem.transfer._pump", pump)
+    done = fs("cp", "igfs:///f", target, folder=tmp_path)
+    assert (done.returncode, "the disk of the source is gone" in done.stderr) == (1, True)
+    assert list(tmp_path.iterdir()) == []
+    if "://" in target:
+        assert not fsspec.open(target).fs.exists(target)
+
+
+def test_a_copy_that_is_terminated_leaves_nothing(files: FileSystem, tmp_path: Path) -> None:
+    files.write("/f", b"x" * 200_000_000)
+    command = [sys.executable, "-m", "ignite_strategy", "fs", "cp", "igfs:///f", str(tmp_path / "f")]
+    copying = subprocess.Popen(command)
+    until = time.monotonic() + 60
+    while not list(tmp_path.iterdir()):
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    copying.terminate()
+    copying.wait(60)
+    assert copying.returncode == 143
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_names_that_look_like_patterns_are_removed_alone(files: FileSystem) -> None:
     """``run[1]`` is the directory of that name, if there is one, and never ``run1``."""
 
@@ -162,6 +262,10 @@ def test_names_that_look_like_patterns_are_removed_alone(files: FileSystem) -> N
         (["cp", "igfs:///d/f", "/none/at/all"], "no such directory: /none/at"),
         (["mkdir", "igfs:///d"], "exists already"),
         (["ls", "igfs://127.0.0.1:1/"], "127.0.0.1:1"),
+        (["stat", "igfs://127.0.0.1:1/"], "127.0.0.1:1"),
+        (["ls", "igfs://user:secret@127.0.0.1/"], "igfs://user:***@127.0.0.1/"),
+        (["ls", "igfs://a%20b@127.0.0.1/"], "'a%20b': a file system name has"),
+        (["cp", "igfs:///d/f", "igfs:///none/f"], "/none: no such directory; create it with fs mkdir -p"),
     ],
 )
 def test_one_clear_error(files: FileSystem, tmp_path: Path, arguments: list[str], said: str) -> None:

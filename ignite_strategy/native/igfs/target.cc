@@ -99,7 +99,7 @@ Target ResolveTarget(const Location& location, const SecuritySettings* security,
       !location.file_system.empty() ? location.file_system : environment.name.value_or(kDefaultFileSystem);
   if (!ValidFileSystemName(target.file_system)) {
     throw Error(Code::kInvalidArgument,
-                "IGFS_FS_NAME='" + target.file_system +
+                std::string(location.file_system.empty() ? "IGFS_FS_NAME=" : "") + "'" + target.file_system +
                     "': a file system name has 1 to 64 letters, digits, '_', '-' or '.'");
   }
   if (!kind && environment.backend) kind = ParseBackend(*environment.backend, "IGFS_BACKEND");
