@@ -355,6 +355,15 @@ def test_two_who_extend_one_file(files: FileSystem, folder: str, raw: RawIgfs) -
     assert files.read(f"{folder}/g") == b"12" + b"6" * 20_000_000
 
 
+def test_a_directory_that_was_removed_does_not_come_back(files: FileSystem, folder: str) -> None:
+    out = files.open(f"{folder}/f", "wb")
+    out.write(b"1")
+    files.remove(folder)
+    with pytest.raises(IgniteStrategyError, match=f"{folder}.*no such file or directory"):
+        out.close()
+    assert not files.exists(folder)
+
+
 def test_an_abandoned_file_publishes_nothing_more(files: FileSystem, folder: str, raw: RawIgfs) -> None:
     out = files.open(f"{folder}/f", "wb")
     out.write(b"x" * 5_000_000)

@@ -148,6 +148,7 @@ void EndpointWriter::OpenStream(const Wait& wait) {
 void EndpointWriter::Create(const Wait& wait) {
   if (!id_) id_ = NewUnpublishedName().substr(9);
   const Properties properties{{kIdProperty, *id_}};
+  backend_->NeedParent(path_, wait);  // the server would make a directory that was removed anew
   lease_ = backend_->client().Keep(wait, [&](Connection& connection, bool) {
     // Another name for another attempt: the first one may have been made, and be open for a moment.
     unpublished_ = Sibling(path_, NewUnpublishedName());
