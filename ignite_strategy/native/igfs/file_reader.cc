@@ -92,8 +92,10 @@ void FileReader::ReadInOrder(const std::shared_ptr<const Record>& version, std::
   if (border > offset) {
     // Who begins at the start mostly goes on.
     const std::uint64_t run = offset - begun_ + (begun_ == 0 ? 2 * block_size : 0);
-    const std::uint64_t ahead = ahead_ ? ahead_->first() - std::min(ahead_->first(), last + 1)
-                                       : std::min(kMostAhead, run / block_size / 2);
+    std::uint64_t ahead = ahead_ ? ahead_->first() - std::min(ahead_->first(), last + 1)
+                                 : std::min(kMostAhead, run / block_size / 2);
+    // One of several calls for a piece, as those of TensorFlow: the next one needs the rest of its blocks.
+    if (run == 0 && size > block_size / 2 && size <= block_size) ahead = 1;
     const auto direct = static_cast<std::size_t>(std::min(border, end) - offset);
     blocks_.Read(*version, offset, direct, out, static_cast<std::size_t>(ahead), what_, wait);
   }
