@@ -70,7 +70,7 @@ demo: build ## Train the digits example on an embedded cluster, with both strate
 	@$(PY) examples/train_digits.py --nodes 2 --strategy parameter_server
 
 test: build newest ## All tests, on real servers: JOBS=2 files at a time
-	@$(PYTEST) tests -n $(JOBS) --dist loadfile --max-worker-restart 0
+	@$(PYTEST) tests -n $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 test-matrix: build newest ## The data tests on Ignite 2.7.6, 2.8.1 and 2.17.0, with TensorFlow 2.15 and the newest
 	@PYTHON=$(PY) NEWEST=$(NEWEST)/bin/python .ci/matrix

@@ -30,6 +30,18 @@ def without_ours(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+_LONG_FIRST = ("distributed", "packaging", "fuzz", "integration")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files that take long come first: at the end no process has one of them to itself while the others wait."""
+    items.sort(key=lambda item: _order(item.path.parts))
+
+
+def _order(parts: tuple[str, ...]) -> int:
+    return min((at for at, folder in enumerate(_LONG_FIRST) if folder in parts), default=len(_LONG_FIRST))
+
+
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No variable of the developer's shell changes what a test sees."""
