@@ -236,8 +236,10 @@ class FileSystem:
             raise UnsupportedError(
                 f"{self._native.target}: IGFS does not tell how much memory its nodes have"
             )
-        addresses = self._native.target.rpartition("@")[2].split(",")
-        return node_spaces(settings.parse_endpoints(addresses), self._security)
+        name, _, addresses = self._native.target.rpartition("@")
+        return node_spaces(
+            settings.parse_endpoints(addresses.split(",")), f"igfs-{name}-blocks", self._security
+        )
 
     def check(
         self,

@@ -13,14 +13,14 @@ from ignite_strategy.errors import ConnectionFailedError, IgniteStrategyError
 __all__ = ["NodeSpace", "node_ids", "node_spaces"]
 
 _PREFIXES = ("IGFS_", "IGNITE_")
-_REGION = "io.dataregion.default."
+_REGION = "SELECT DATA_REGION_NAME FROM SYS.CACHES WHERE CACHE_NAME = ?"
 # Each node tells its own figures only.
-_METRICS = f"SELECT NAME, VALUE FROM SYS.METRICS WHERE NAME IN ('{_REGION}MaxSize', '{_REGION}TotalUsedSize')"
+_METRICS = "SELECT NAME, VALUE FROM SYS.METRICS WHERE NAME IN (?, ?)"
 
 
 @dataclass(frozen=True)
 class NodeSpace:
-    """The default data region of one node, in which igfs keeps its caches.
+    """The data region of one node in which a file system keeps its caches.
 
     Attributes:
       address: ``host:port`` of the node.
@@ -39,12 +39,13 @@ class NodeSpace:
 
 
 def node_spaces(
-    endpoints: Sequence[settings.Endpoint], security: settings.Security | None = None
+    endpoints: Sequence[settings.Endpoint], cache: str, security: settings.Security | None = None
 ) -> list[NodeSpace]:
     """Asks every node of the cluster.
 
     Args:
       endpoints: One or more of its nodes.
+      cache: The cache whose data region is meant; the default one if it does not exist.
       security: TLS, user and password; ``IGFS_TLS`` and so on (or ``IGNITE_...``) replace it.
 
     Raises:
@@ -61,7 +62,7 @@ def node_spaces(
             (at_hand,) if node.id == connection.node_id else node.endpoints
             for node in list_nodes(connection)[1]
         ]
-    return [_of_node(each, security) for each in ways]
+    return [_of_node(each, cache, security) for each in ways]
 
 
 def node_ids(endpoints: Sequence[settings.Endpoint], security: settings.Security | None = None) -> set[str]:
@@ -78,7 +79,7 @@ def _connect(endpoints: Sequence[settings.Endpoint], security: settings.Security
     return connect(endpoints, settings.Timeouts(connect=5.0, request=10.0), security, _PREFIXES)
 
 
-def _of_node(ways: Sequence[settings.Endpoint], security: settings.Security | None) -> NodeSpace:
+def _of_node(ways: Sequence[settings.Endpoint], cache: str, security: settings.Security | None) -> NodeSpace:
     from ignite_strategy.topology.caches import connect, sql
 
     failure: IgniteStrategyError = ConnectionFailedError("a node announces no address")
@@ -86,9 +87,12 @@ def _of_node(ways: Sequence[settings.Endpoint], security: settings.Security | No
         address = settings.format_endpoint(way)
         try:
             with contextlib.closing(connect(address, security=security, prefixes=_PREFIXES)) as client:
-                found = {str(name): int(value) for name, value in sql(client, _METRICS).rows}
+                region = [name for (name,) in sql(client, _REGION, [cache]).rows if name]
+                stem = f"io.dataregion.{region[0] if region else 'default'}."
+                asked = sql(client, _METRICS, [f"{stem}MaxSize", f"{stem}TotalUsedSize"])
+                found = {str(name): int(value) for name, value in asked.rows}
         except ConnectionFailedError as error:
             failure = error
             continue
-        return NodeSpace(address, found.get(f"{_REGION}MaxSize", 0), found.get(f"{_REGION}TotalUsedSize", 0))
+        return NodeSpace(address, found.get(f"{stem}MaxSize", 0), found.get(f"{stem}TotalUsedSize", 0))
     raise failure
