@@ -10,7 +10,7 @@
     ├── NotFoundError              no such cache, file, node or task
     ├── AlreadyExistsError         the name is taken
     ├── PreconditionError          not possible in this state (not empty, wrong server, no agent)
-    ├── ExhaustedError             no memory left for it, here or in the cluster
+    ├── ExhaustedError             no room for it, here or in the cluster: memory, cursors, transactions
     ├── UnsupportedError           a type or feature that this version does not have; never silently skipped
     ├── DataLossError              data is gone, or what arrived contradicts itself
     ├── ServerError                the Ignite server answered with an error of its own
@@ -91,7 +91,7 @@ class PreconditionError(IgniteStrategyError):
 
 
 class ExhaustedError(IgniteStrategyError):
-    """No memory left for it, here or in the cluster."""
+    """No room for it, here or in the cluster: memory, cursors, transactions."""
 
 
 class UnsupportedError(IgniteStrategyError):

@@ -45,7 +45,7 @@ def clean_environment() -> dict[str, str]:
     return environment
 
 
-def run(*command: object, limit: float = 600, **options: object) -> str:
+def run(*command: object, limit: float = 850, **options: object) -> str:
     environment = {**clean_environment(), **options.pop("env", {})}  # type: ignore[dict-item]
     done = subprocess.run(
         [str(part) for part in command],

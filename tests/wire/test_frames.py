@@ -137,7 +137,7 @@ def test_a_notification_is_skipped():
         (1000, errors.NotFoundError),
         (1001, errors.AlreadyExistsError),
         (1002, errors.InvalidArgumentError),
-        (1010, errors.ServerError),
+        (1010, errors.ExhaustedError),
         (1011, errors.ServerError),
         (1012, errors.AuthenticationError),
         (2000, errors.AuthenticationError),

@@ -18,13 +18,15 @@ constexpr std::uint8_t kOptimistic = 0, kSerializable = 2;
 constexpr std::int64_t kServerTimeoutMillis = 20'000;
 constexpr Millis kRollbackLimit{500};
 constexpr int kConflictAttempts = 40;
+constexpr Millis kConflictLimit{60'000};  // a busy server may need 20 s to give up an attempt
 constexpr int kBrokenAttempts = 4;
 
 // Server errors of a commit that lost against somebody else, or against a change of topology.
 bool IsConflict(const Error& error) {
   if (error.server_status() == 0) return false;
-  for (const char* sign : {"conflict", "Failed to prepare transaction", "TransactionOptimistic",
-                           "rolled back", "TransactionRollback", "ClusterTopology", "Failed to commit"}) {
+  for (const char* sign :
+       {"conflict", "Failed to prepare transaction", "TransactionOptimistic", "rolled back",
+        "TransactionRollback", "Failed to acquire lock within", "ClusterTopology", "Failed to commit"}) {
     if (error.message().find(sign) != std::string::npos) return true;
   }
   return false;
@@ -96,6 +98,7 @@ void Transaction::End(bool commit, const Wait& wait) {
 void Transact(Store& store, const std::string& doing, const Wait& wait,
               const std::function<void(Transaction&)>& body) {
   bool repeated = false, created = false;
+  const Clock::time_point begun = Clock::now();
   for (int attempt = 1, broken = 0;; ++attempt) {
     Lease lease = store.Connect(wait, broken > 0);
     try {
@@ -112,6 +115,7 @@ void Transact(Store& store, const std::string& doing, const Wait& wait,
       const bool lost = Store::IsBroken(error);
       if (lost) lease.Discard();
       if (lost ? ++broken >= kBrokenAttempts : !IsConflict(error) || attempt >= kConflictAttempts) throw;
+      if (!lost && Clock::now() - begun > kConflictLimit) throw;
       repeated = repeated || lost || error.message().find("conflict") == std::string::npos;
     }
     PauseBeforeRetry(attempt, wait, doing.c_str());

@@ -129,7 +129,12 @@ void Tree::RemoveTree(const Path& path, const Wait& wait) {
     transaction.Put(doomed_key, doomed);
     transaction.Remove(place.key);
   });
-  RemoveDoomed(doomed_key, directory, wait);
+  try {
+    RemoveDoomed(doomed_key, directory, wait);
+  } catch (const Error& error) {
+    if (error.code() == Code::kCancelled) throw;
+    collector_.Notice(doomed_key, doomed);  // it has gone, as was asked for; its content follows later
+  }
   collector_.Step(wait);
 }
 
