@@ -27,6 +27,14 @@ class _Entry(NamedTuple):
 _COMMANDS = {
     "local": _Entry("ignite_strategy.cli.local", "An Ignite cluster on this host: up, down, status, sql."),
     "fs": _Entry("ignite_strategy.cli.fs", "Files on igfs://: ls, cat, cp, mv, rm, mkdir, stat, du."),
+    "topology": _Entry(
+        "ignite_strategy.cli.topology",
+        "Show nodes, partitions, agents, jobs and tasks; --html writes a page.",
+    ),
+    "tf-config": _Entry("ignite_strategy.cli.tf_config", "Print the TF_CONFIG of a job that runs."),
+    "doctor": _Entry(
+        "ignite_strategy.cli.doctor", "Find out what is wrong with a cluster, and how to mend it."
+    ),
     "agent": _Entry("ignite_strategy.cli.agent", "Run TensorFlow tasks beside one Ignite node."),
 }
 
@@ -42,6 +50,12 @@ Beside each node of a real cluster:
 
 \b
   ignite-strategy agent --node localhost:10800
+
+Look at it:
+
+\b
+  ignite-strategy topology              what runs, and who reads which partitions
+  ignite-strategy doctor                what is wrong, and how to mend it
 """
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,20 +19,15 @@ from ignite_strategy.errors import (
 )
 from ignite_strategy.runtime.account import Healing, TaskRecord
 from ignite_strategy.runtime.runner import JobRunner
-from ignite_strategy.settings import (
-    DEFAULT_PORT,
-    Credentials,
-    Endpoint,
-    Security,
-    Timeouts,
-    Tls,
-    ZooKeeper,
-    checked_timeouts,
-    default_endpoints,
-    parse_endpoints,
-    security_for,
-)
+from ignite_strategy.settings import Credentials, Endpoint, Timeouts, Tls, ZooKeeper, checked_timeouts
 from ignite_strategy.settings import use_default_endpoints as _use_default_endpoints
+from ignite_strategy.topology.arguments import (
+    checked_strategy,
+    checked_zookeeper,
+    client_endpoints,
+    client_security,
+    job_id,
+)
 from ignite_strategy.topology.assignment import Assignment, Layout, TaskKey, assign
 from ignite_strategy.topology.nodes import Node, Topology, connect, discover
 from ignite_strategy.topology.tf_config import ClusterLayout
@@ -43,8 +36,6 @@ __all__ = ["IgniteClusterResolver"]
 
 _RESTART_SECONDS = 1.0
 _log = logging.getLogger(__name__)
-
-STRATEGIES = ("collective", "parameter_server", "mirrored")
 
 
 class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # type: ignore[misc]
@@ -117,10 +108,10 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
         if not start_timeout > 0:
             raise InvalidArgumentError(f"start_timeout={start_timeout!r} is no number of seconds")
         self._cache = cache
-        self._endpoints = _resolver_endpoints(addresses)
-        self._security = _resolver_security(self._endpoints, tls, credentials)
-        self._zookeeper = _checked_zookeeper(zookeeper)
-        self._strategy = _checked_strategy(strategy)
+        self._endpoints = client_endpoints(addresses)
+        self._security = client_security(self._endpoints, tls, credentials)
+        self._zookeeper = checked_zookeeper(zookeeper)
+        self._strategy = checked_strategy(strategy)
         self._ps = ps
         self._shape = (layout, chief, balance)
         self._layout()  # refuses what cannot be, before anything starts
@@ -228,7 +219,7 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
           ClusterTimeoutError: Tasks are ``missing``.
           TaskLostError: A task has ended, or an earlier failure of this job.
         """
-        wanted = self._strategy if strategy is None else _checked_strategy(strategy)
+        wanted = self._strategy if strategy is None else checked_strategy(strategy)
         if self._runner is not None:
             if self.failure is not None:
                 raise self.failure
@@ -287,7 +278,7 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
         topology = self.topology()
         self._use(topology.nodes)
         runner = JobRunner(
-            _job_id(self._cache),
+            job_id(self._cache),
             topology,
             self._assign(topology),
             self._endpoints,
@@ -465,47 +456,3 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
 
     def _assign(self, topology: Topology) -> Assignment:
         return assign([node.id for node in topology.nodes], topology.primaries, self._layout())
-
-
-def _resolver_endpoints(addresses: str | Sequence[str] | None) -> list[Endpoint]:
-    from ignite_strategy import _core
-
-    given = parse_endpoints(addresses)
-    if addresses is not None and not given:
-        raise InvalidArgumentError("addresses is empty: give at least one Ignite node, host:port")
-    if given:
-        return given
-    environment = _core.dataset_environment()
-    if environment["host"] or environment["port"]:
-        return [Endpoint(environment["host"] or "localhost", environment["port"] or DEFAULT_PORT)]
-    return list(default_endpoints()) or [Endpoint("localhost", DEFAULT_PORT)]
-
-
-def _resolver_security(
-    endpoints: Sequence[Endpoint], tls: Tls | bool | None, credentials: Credentials | None
-) -> Security:
-    if tls is None and credentials is None:
-        return security_for(endpoints, None)
-    security = Security(Tls() if tls is True else tls or None, credentials)
-    security.native()  # refuses what contradicts itself before anything starts
-    return security
-
-
-def _checked_zookeeper(given: str | ZooKeeper | None) -> ZooKeeper | None:
-    from ignite_strategy.runtime.registry.zookeeper import check
-
-    found = ZooKeeper.of(given)
-    if found is not None:
-        check(found)
-    return found
-
-
-def _checked_strategy(strategy: str) -> str:
-    if strategy not in STRATEGIES:
-        raise InvalidArgumentError(f"strategy={strategy!r}: use one of {', '.join(map(repr, STRATEGIES))}")
-    return strategy
-
-
-def _job_id(cache: str) -> str:
-    readable = re.sub(r"[^A-Za-z0-9]+", "-", cache).strip("-")[:40] or "job"
-    return f"{readable.lower()}-{uuid.uuid4().hex[:8]}"

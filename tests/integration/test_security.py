@@ -21,7 +21,7 @@ from ignite_strategy.filesystem import FileSystem
 from ignite_strategy.local import LocalCluster, NodeTls
 from ignite_strategy.local.probe import probe
 from ignite_strategy.settings import Credentials, Security, Tls, parse_endpoint
-from ignite_strategy.topology import nodes
+from ignite_strategy.topology import checks, nodes
 from ignite_strategy.topology.caches import connect, create_cache, put_objects, sql
 from ignite_strategy.topology.clients import tls_context
 from tests.certificates import STORE_PASSWORD, Authority, Pair
@@ -232,6 +232,34 @@ class TestTls:
             connect([f"127.0.0.1:{port}"], security=security)  # the name is compared
         with pytest.raises(errors.ConnectionFailedError):
             connect(encrypted.addresses)
+
+    def test_the_doctor_tells_tls_from_a_missing_node(self, encrypted, authority, tmp_path):
+        command = [sys.executable, "-m", "ignite_strategy", "doctor"]
+        place = parse_endpoint(encrypted.addresses[0])
+        FileSystem(*place, security=Security(Tls(cafile=authority.cafile))).makedirs("/looked-at")
+
+        def doctor(**variables: str) -> tuple[int, str]:
+            done = subprocess.run(
+                [*command, "--cache", CACHE, "--address", encrypted.addresses[0]],
+                env={**without_ours(os.environ), **variables},
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+            return done.returncode, done.stdout
+
+        code, said = doctor(IGNITE_CAFILE=authority.cafile)
+        assert "security: TLS, without a user" in said
+        assert re.search(r"ok +igfs: written and read", said)
+        assert re.search(r"ok +partitions: all of 1 caches", said)
+        assert re.search(r"ok +nodes: 1 answer", said)
+        assert code == 1, "no agent runs"
+        code, said = doctor(IGNITE_CAFILE=Authority(tmp_path, "Other CA").cafile)
+        assert re.search(r"WRONG +security: .*unknown CA[^\n]*\n +fix: set IGNITE_CAFILE", said)
+        assert code == 1
+        (finding,) = checks.nodes.security(checks.Patient([place], security=Security(Tls(verify=False))))
+        assert (finding.level.value, "not checked" in finding.text) == ("warning", True)
 
     def test_an_open_resolvers_settings_reach_datasets_and_files(self, encrypted, authority):
         endpoints = [parse_endpoint(encrypted.addresses[0])]
