@@ -26,6 +26,12 @@ def agent(
         envvar="IGNITE_STRATEGY_ZOOKEEPER",
         help="Meet clients in ZooKeeper instead of an Ignite cache; they need zookeeper= with the same text.",
     ),
+    gpus: Optional[str] = typer.Option(
+        None,
+        metavar="LIST",
+        help="GPUs that tasks may use: 0,1 or none. By default those of CUDA_VISIBLE_DEVICES, or all of this host. "
+        "Each is given to one task at most.",
+    ),
     die_with: Optional[int] = typer.Option(
         None, hidden=True, metavar="PID", help="End with this parent process."
     ),
@@ -42,4 +48,4 @@ def agent(
     from ignite_strategy.runtime.agent import serve
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s agent: %(message)s")
-    serve(node, folder, advertise, die_with, zookeeper)
+    serve(node, folder, advertise, die_with, zookeeper, gpus)

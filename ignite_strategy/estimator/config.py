@@ -98,7 +98,9 @@ def run_config(
     else:
         guards.check_directory(model_dir)
     resolver.claim_directory(model_dir)
-    trained_by = strategy if isinstance(strategy, IgniteStrategy) else IgniteStrategy(kind)
+    trained_by = (
+        strategy if isinstance(strategy, IgniteStrategy) else IgniteStrategy(kind, resolver.gpus_per_worker)
+    )
     resolver.allow_restarts(restarts, together=kind != "parameter_server")
     supervisor = Supervisor(resolver, on_evaluation, in_step=kind == "collective")
     trained_by._supervisor = supervisor

@@ -44,6 +44,7 @@ class TaskRecord:
       readers: Counters of its datasets, per cache and node that answered.
       log: Its log file, on its host.
       tensorflow: Version of TensorFlow there.
+      gpus: The GPUs of its host that it sees.
     """
 
     type: str
@@ -57,6 +58,7 @@ class TaskRecord:
     readers: tuple[Mapping[str, Any], ...] = ()
     log: str = ""
     tensorflow: str = ""
+    gpus: tuple[str, ...] = ()
 
     @property
     def readings(self) -> tuple[Reading, ...]:

@@ -32,6 +32,7 @@ from ignite_strategy.errors import (
 )
 from ignite_strategy.runtime.agent_jobs import AgentJob, keep_newest, refuse
 from ignite_strategy.runtime.collector import collect_job, remove_part
+from ignite_strategy.runtime.gpus import find_gpus
 from ignite_strategy.runtime.janitor import Janitor
 from ignite_strategy.runtime.processes import die_with_parent, is_running, start_ticks
 from ignite_strategy.runtime.records import AGENTS, JOBS, AgentRecord, JobRecord, Request, request_key
@@ -61,6 +62,7 @@ class Agent:
       advertise: Address under which the tasks are reached, if the node's own addresses are not right.
       tend_every: How often file systems are looked through for what nobody needs any more, in seconds.
       zookeeper: Where it meets its clients, if not in a cache of the cluster.
+      gpus: The GPUs that its tasks may use.
     """
 
     def __init__(
@@ -70,7 +72,9 @@ class Agent:
         advertise: str | None = None,
         tend_every: float = 30.0,
         zookeeper: ZooKeeper | None = None,
+        gpus: tuple[str, ...] = (),
     ) -> None:
+        self._gpus = gpus
         self._endpoint = node
         self._zookeeper = zookeeper
         self._folder = folder
@@ -132,6 +136,7 @@ class Agent:
             machine=socket.gethostname(),
             instance=self._instance,
             version=__version__,
+            gpus=self._gpus,
         )
         key = f"{AGENTS}/{node.id}"
         for _ in range(round(3 * AGENT_TTL / 0.5)):
@@ -279,6 +284,7 @@ class _Session:
             request = Request.from_json(data)
             if (request.job, request.node) != (record.job, self._node.id):
                 raise PreconditionError(f"the request is for job {request.job} on node {request.node}")
+            self._check_gpus(request)
         except IgniteStrategyError as error:
             if self._complain(record.job, error):
                 refuse(
@@ -299,6 +305,13 @@ class _Session:
             self._agent._endpoint,
             self._agent._folder,
         )
+
+    def _check_gpus(self, request: Request) -> None:
+        foreign = {gpu for task in request.tasks for gpu in task.gpus} - set(self._agent._gpus)
+        if foreign:
+            raise PreconditionError(
+                f"the request gives tasks GPUs that this agent has not registered: {', '.join(sorted(foreign))}"
+            )
 
     def _end(self, job: str, reason: str) -> None:
         running = self._jobs.get(job)
@@ -361,6 +374,7 @@ def serve(
     advertise: str | None = None,
     die_with: int | None = None,
     zookeeper: str | None = None,
+    gpus: str | None = None,
 ) -> None:
     """Runs an agent in this process until SIGTERM or SIGINT.
 
@@ -370,13 +384,16 @@ def serve(
       advertise: Address under which its tasks are reached.
       die_with: Pid of the parent with which it ends.
       zookeeper: Where it meets its clients, if not in a cache of the cluster.
+      gpus: The GPUs that its tasks may use, ``0,1`` or ``none``; by default those of ``CUDA_VISIBLE_DEVICES``, or all.
     """
     if die_with is not None:
         die_with_parent(die_with, signal.SIGTERM)
     endpoint, meeting = parse_endpoint(node), ZooKeeper.of(zookeeper)
     if meeting is not None:
         check(meeting)
-    agent = Agent(endpoint, folder or default_folder(endpoint), advertise, zookeeper=meeting)
+    agent = Agent(
+        endpoint, folder or default_folder(endpoint), advertise, zookeeper=meeting, gpus=find_gpus(gpus)
+    )
     signal.signal(signal.SIGTERM, agent.stop)
     signal.signal(signal.SIGINT, agent.stop)
     agent.run()
@@ -389,6 +406,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--folder", type=Path, help="where logs go")
     parser.add_argument("--advertise", metavar="HOST", help="address under which the tasks are reached")
     parser.add_argument("--zookeeper", metavar="HOSTS", help="where it meets its clients")
+    parser.add_argument("--gpus", metavar="LIST", help="GPUs for tasks: 0,1 or none; by default all")
     parser.add_argument("--die-with", type=int, metavar="PID", help="end with this parent process")
     options: dict[str, Any] = vars(parser.parse_args(arguments))
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s agent: %(message)s")

@@ -27,7 +27,7 @@ _FROM_AGENT = (
     "PYTHONPATH",
     "TMPDIR",
     "TZ",
-    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
     "NVIDIA_VISIBLE_DEVICES",
     # How its node is spoken to, for the tasks' datasets and igfs:// as for the agent itself.
     "IGNITE_TLS",
@@ -64,13 +64,16 @@ def task_environment(
     """
     own = os.environ if inherited is None else inherited
     count = cores or len(os.sched_getaffinity(0))
-    environment = {name: own[name] for name in _FROM_AGENT if own.get(name)}
+    environment = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # so that a number means the same GPU to every task
+    environment |= {name: own[name] for name in _FROM_AGENT if own.get(name)}
     environment.update(
         {
             "IGFS_HOST": node.host,
             "IGFS_PORT": str(node.port),
             "IGNITE_DATASET_HOST": node.host,
             "IGNITE_DATASET_PORT": str(node.port),
+            # Without a GPU of its own it must not take one of another task: TensorFlow takes all of a GPU's memory.
+            "CUDA_VISIBLE_DEVICES": ",".join(task.gpus) or "-1",
             "PYTHONUNBUFFERED": "1",
             "TF_CPP_MIN_LOG_LEVEL": "1",
             # Lets the server bind the port that the task holds for it.

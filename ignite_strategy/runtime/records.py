@@ -14,7 +14,8 @@ key                         written by          value
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +27,7 @@ from ignite_strategy.topology.tf_config import ClusterLayout
 
 __all__ = [
     "AGENTS",
+    "GPU_NAME",
     "JOBS",
     "AgentRecord",
     "ClusterRecord",
@@ -58,6 +60,10 @@ _REQUEST_ENVIRONMENT = frozenset(
         "TF_NUM_INTRAOP_THREADS",
     }
 )
+
+
+# A number, or an identifier of a GPU or of a part of one.
+GPU_NAME = re.compile(r"\d{1,3}|(GPU|MIG)-[A-Za-z0-9/-]{1,80}")
 
 
 def request_key(job: str, node: str) -> str:
@@ -95,6 +101,7 @@ class AgentRecord:
       machine: Name of its host, to know whether ``pid`` can be looked up.
       instance: Unique per run of the agent.
       version: Version of this package.
+      gpus: The GPUs that its tasks may use, as ``CUDA_VISIBLE_DEVICES`` names them.
     """
 
     node: str
@@ -104,10 +111,11 @@ class AgentRecord:
     machine: str
     instance: str
     version: str
+    gpus: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As a registry value."""
-        return {"schema": _SCHEMA, **dataclasses.asdict(self)}
+        return {"schema": _SCHEMA, **dataclasses.asdict(self), "gpus": list(self.gpus)}
 
     @staticmethod
     def from_json(data: Any) -> AgentRecord:
@@ -120,8 +128,10 @@ class AgentRecord:
             "machine": str,
             "instance": str,
             "version": str,
+            "gpus": list,
         }
-        return AgentRecord(**_body(data, kinds, "an agent's record"))
+        body = _body(data, kinds, "an agent's record")
+        return AgentRecord(**{**body, "gpus": _gpus(body["gpus"], "an agent")})
 
 
 @dataclass(frozen=True)
@@ -167,12 +177,14 @@ class TaskRequest:
       partitions: Cache -> the partitions it reads; empty for a parameter server, which reads nothing.
       attempt: The attempt that started it: of one task alone it may be a later one than of the others.
       port: Where it must listen, because the others know that address already; 0 = anywhere.
+      gpus: The GPUs of its host that are its alone; it sees no others.
     """
 
     key: TaskKey
     partitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     attempt: int = 1
     port: int = 0
+    gpus: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -201,6 +213,7 @@ class Request:
                 "partitions": {c: format_ranges(p) for c, p in task.partitions.items()},
                 "attempt": task.attempt,
                 "port": task.port,
+                "gpus": list(task.gpus),
             }
             for task in self.tasks
         ]
@@ -232,7 +245,7 @@ class Request:
 
 def _task_request(data: Any) -> TaskRequest:
     kinds = {"task": str, "partitions": dict, "attempt": int, "port": int}
-    body = checked(data, kinds, "a task of a request")
+    body = checked(data, kinds, "a task of a request", {"gpus": list})
     if body["attempt"] < 1:
         raise InvalidArgumentError(f"task {body['task']!r} is of attempt {body['attempt']}")
     if body["port"] != 0 and not 1024 <= body["port"] <= 65535:
@@ -242,7 +255,14 @@ def _task_request(data: Any) -> TaskRequest:
         if not cache or not isinstance(ranges, str):
             raise InvalidArgumentError(f"task {body['task']!r} has no list of partitions for cache {cache!r}")
         partitions[cache] = parse_ranges(ranges)
-    return TaskRequest(parse_task_name(body["task"]), partitions, body["attempt"], body["port"])
+    gpus = _gpus(body.get("gpus", []), f"task {body['task']!r}")
+    return TaskRequest(parse_task_name(body["task"]), partitions, body["attempt"], body["port"], gpus)
+
+
+def _gpus(names: Sequence[Any], where: str) -> tuple[str, ...]:
+    if len(names) > 64 or not all(isinstance(name, str) and GPU_NAME.fullmatch(name) for name in names):
+        raise InvalidArgumentError(f"{where} has GPUs that are none: {str(names)[:200]}")
+    return tuple(names)
 
 
 def _environment(data: Mapping[str, Any]) -> dict[str, str]:

@@ -25,6 +25,7 @@ from ignite_strategy.runtime import job as machine
 from ignite_strategy.runtime.account import Healing, TaskRecord
 from ignite_strategy.runtime.collector import remove_job
 from ignite_strategy.runtime.directories import claim, release
+from ignite_strategy.runtime.gpus import assign_gpus, taken_gpus
 from ignite_strategy.runtime.ports import is_reachable
 from ignite_strategy.runtime.records import (
     AGENTS,
@@ -100,6 +101,7 @@ class JobRunner:
         self.healings: list[Healing] = []
         self.topology = topology
         self.directories: list[str] = []
+        self.gpus: dict[TaskKey, tuple[str, ...]] = {}
         self._environment = dict(environment or {})
         self._start_timeout = start_timeout
         self._job = machine.Job(assignment)
@@ -143,7 +145,10 @@ class JobRunner:
 
     def _ask(self) -> None:
         self._until = time.monotonic() + self._start_timeout
-        self._status = StatusWatch(self._registry, self.id, self._find_agents())
+        agents = self._find_agents()
+        self._status = StatusWatch(self._registry, self.id, agents)
+        if any(agent.gpus for agent in agents.values()):
+            self.gpus = assign_gpus(self.assignment, agents, taken_gpus(self._registry))
         self._lease = self._registry.acquire(f"{JOBS}/{self.id}", self._record().to_json(), JOB_TTL)
         self._request()
 
@@ -180,10 +185,13 @@ class JobRunner:
 
     def _task_request(self, key: TaskKey) -> TaskRequest:
         job = self._job
-        return TaskRequest(key, self._partitions(key), job.attempt_of(key), job.port_for(key))
+        gpus = self.gpus.get(key, ())
+        return TaskRequest(key, self._partitions(key), job.attempt_of(key), job.port_for(key), gpus)
 
     def _partitions(self, key: TaskKey) -> dict[str, tuple[int, ...]]:
-        return {} if key.type == "ps" else {self.topology.cache: self.assignment[key].partitions}
+        return (
+            {} if key.type == "ps" else dict.fromkeys(self.topology.caches, self.assignment[key].partitions)
+        )
 
     def _record(self) -> JobRecord:
         return JobRecord(
@@ -470,6 +478,7 @@ class JobRunner:
                     readers=status.readers if status else (),
                     log=status.log if status else "",
                     tensorflow=status.tensorflow if status else "",
+                    gpus=self.gpus.get(share.key, ()),
                 )
             )
         return records

@@ -21,6 +21,7 @@ from ignite_strategy.settings import (
 
 __all__ = [
     "STRATEGIES",
+    "checked_caches",
     "checked_strategy",
     "checked_zookeeper",
     "client_endpoints",
@@ -29,6 +30,23 @@ __all__ = [
 ]
 
 STRATEGIES = ("collective", "parameter_server", "mirrored")
+
+
+def checked_caches(given: str | Sequence[str]) -> tuple[str, ...]:
+    """The names of one or several caches.
+
+    Raises:
+      InvalidArgumentError: They are none, or one is named twice.
+    """
+    wrong: object = given  # whatever the annotation says
+    if not isinstance(wrong, str) and not isinstance(wrong, Sequence):
+        raise InvalidArgumentError(f"the name of a cache is needed, or several, not {given!r}")
+    names = (given,) if isinstance(given, str) else tuple(given)
+    if not names or not all(name and isinstance(name, str) for name in names):
+        raise InvalidArgumentError(f"the name of a cache is needed, or several, not {given!r}")
+    if len(set(names)) != len(names):
+        raise InvalidArgumentError(f"a cache is named twice: {list(names)}")
+    return names
 
 
 def client_endpoints(addresses: str | Sequence[str] | None) -> list[Endpoint]:

@@ -96,12 +96,19 @@ class Topology:
       nodes: The nodes that have a client connector, sorted by id.
       cache: Name of the cache.
       primaries: Per partition, the id of its primary node; ``None`` if it has none.
+      together: Further caches whose partitions have the same primaries.
     """
 
     version: int
     nodes: tuple[Node, ...]
     cache: str
     primaries: tuple[str | None, ...]
+    together: tuple[str, ...] = ()
+
+    @property
+    def caches(self) -> tuple[str, ...]:
+        """All caches that this is about."""
+        return (self.cache, *self.together)
 
     def node(self, node_id: str) -> Node:
         """The node with this id.

@@ -356,6 +356,7 @@ def _tasks(asked: Value | None, told: Value | None, node: str) -> tuple[list[Tas
                 readers=how.readers if how else (),
                 log=how.log if how else "",
                 tensorflow=how.tensorflow if how else "",
+                gpus=task.gpus,
             )
         )
     return found, status.refused if status else ""

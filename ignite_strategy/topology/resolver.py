@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from ignite_strategy.errors import (
     CancelledError,
+    DataLossError,
     IgniteStrategyError,
     InvalidArgumentError,
     PreconditionError,
@@ -22,6 +23,7 @@ from ignite_strategy.runtime.runner import JobRunner
 from ignite_strategy.settings import Credentials, Endpoint, Timeouts, Tls, ZooKeeper, checked_timeouts
 from ignite_strategy.settings import use_default_endpoints as _use_default_endpoints
 from ignite_strategy.topology.arguments import (
+    checked_caches,
     checked_strategy,
     checked_zookeeper,
     client_endpoints,
@@ -29,7 +31,8 @@ from ignite_strategy.topology.arguments import (
     job_id,
 )
 from ignite_strategy.topology.assignment import Assignment, Layout, TaskKey, assign
-from ignite_strategy.topology.nodes import Node, Topology, connect, discover
+from ignite_strategy.topology.collocation import discover_together
+from ignite_strategy.topology.nodes import Node, Topology, connect
 from ignite_strategy.topology.tf_config import ClusterLayout
 
 __all__ = ["IgniteClusterResolver"]
@@ -52,7 +55,8 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
     Estimator takes the cluster from :meth:`run_config`; TensorFlow 2 strategies take the resolver itself.
 
     Args:
-      cache: The cache whose partitions are trained on.
+      cache: The cache whose partitions are trained on. Or several with one assignment, of features and labels for
+        instance: each task reads the same partitions of all, so they must have equally many, on the same nodes.
       addresses: Ignite nodes, ``host:port``; one is enough. Without it ``IGNITE_DATASET_HOST`` and ``_PORT``, else
         localhost:10800.
       strategy: ``"collective"``, ``"parameter_server"`` or ``"mirrored"``: which tasks are needed.
@@ -75,7 +79,9 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
       task_type: For strategies that want to know which task this process is.
       task_id: Its index.
       rpc_layer: TensorFlow's protocol.
-      num_accelerators: What :meth:`num_accelerators` answers, for instance ``{"GPU": 1}``.
+      num_accelerators: What :meth:`num_accelerators` answers, for instance ``{"GPU": 1}``; by default the GPUs that
+        the agents have given to the tasks.
+      environment: What :attr:`environment` answers; TensorFlow knows ``"google"``, where servers run already.
 
     Raises:
       InvalidArgumentError: An argument is none of these.
@@ -83,7 +89,7 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
 
     def __init__(
         self,
-        cache: str,
+        cache: str | Sequence[str],
         addresses: str | Sequence[str] | None = None,
         *,
         strategy: str = "collective",
@@ -102,12 +108,12 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
         task_id: int | None = None,
         rpc_layer: str = "grpc",
         num_accelerators: Mapping[str, int] | None = None,
+        environment: str = "",
     ) -> None:
-        if not cache or not isinstance(cache, str):
-            raise InvalidArgumentError(f"the name of a cache is needed, not {cache!r}")
         if not start_timeout > 0:
             raise InvalidArgumentError(f"start_timeout={start_timeout!r} is no number of seconds")
-        self._cache = cache
+        self._caches = checked_caches(cache)
+        self._cache = self._caches[0]
         self._endpoints = client_endpoints(addresses)
         self._security = client_security(self._endpoints, tls, credentials)
         self._zookeeper = checked_zookeeper(zookeeper)
@@ -122,7 +128,8 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
         self._task_type = task_type
         self._task_id = task_id
         self._rpc_layer = rpc_layer
-        self._accelerators = dict(num_accelerators or {})
+        self._accelerators = None if num_accelerators is None else dict(num_accelerators)
+        self._environment = environment
         self._runner: JobRunner | None = None
         self._defaults = contextlib.ExitStack()
         self._known: list[Endpoint] = []  # with those that the cluster named
@@ -163,8 +170,29 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
     def num_accelerators(
         self, task_type: str | None = None, task_id: int | None = None, config_proto: Any = None
     ) -> dict[str, int]:
-        """What was given to the constructor; never asks a task, which might wait for ever."""
-        return dict(self._accelerators)
+        """What was given to the constructor, or else the GPUs of one task; by default of the task that this process is.
+
+        It never asks the task, which might wait for ever.
+
+        Returns:
+          Kind -> count: ``{"GPU": 2}``, nothing if it has none.
+        """
+        if self._accelerators is not None or self._runner is None:
+            return dict(self._accelerators or {})
+        kind = task_type if task_type is not None else self._task_type
+        index = task_id if task_id is not None else self._task_id
+        if kind is None or index is None:
+            return {}
+        gpus = self._runner.gpus.get(TaskKey(kind, index), ())
+        return {"GPU": len(gpus)} if gpus else {}
+
+    @property
+    def gpus_per_worker(self) -> int:
+        """How many GPUs each chief and worker of the job has at least; strategies use as many on each."""
+        if self._runner is None:
+            return 0
+        gpus = self._runner.gpus
+        return min(len(gpus.get(share.key, ())) for share in self._runner.assignment.replicas)
 
     @property
     def task_type(self) -> str | None:
@@ -195,8 +223,8 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
 
     @property
     def environment(self) -> str:
-        """Nothing special."""
-        return ""
+        """What was given to the constructor."""
+        return self._environment
 
     # The job.
 
@@ -382,8 +410,13 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
 
     @property
     def cache(self) -> str:
-        """Name of the cache."""
+        """Name of the cache, the first of several."""
         return self._cache
+
+    @property
+    def caches(self) -> tuple[str, ...]:
+        """Names of all caches that are read with this assignment."""
+        return self._caches
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -414,7 +447,7 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
         """The nodes and the primaries of the cache, as they are now."""
         known = self._known or self._endpoints
         with contextlib.closing(connect(known, self._timeouts, self._security)) as connection:
-            return discover(connection, self._cache)
+            return discover_together(connection, self._caches)
 
     def partition_map(self) -> dict[int, TaskKey]:
         """Partition -> the task that reads it."""
@@ -455,4 +488,7 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
         return Layout(replicas=layout, chief=chief, ps=servers, balance=balance)
 
     def _assign(self, topology: Topology) -> Assignment:
-        return assign([node.id for node in topology.nodes], topology.primaries, self._layout())
+        try:
+            return assign([node.id for node in topology.nodes], topology.primaries, self._layout())
+        except DataLossError as error:
+            raise DataLossError(f"cache {topology.cache!r}: {error}") from None

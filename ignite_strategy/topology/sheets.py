@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ignite_strategy.runtime.account import TaskRecord
-from ignite_strategy.topology.nodes import Topology
 from ignite_strategy.topology.overview import JobView, Overview, Traffic, node_address, traffic_of
 from ignite_strategy.topology.ranges import format_ranges
 
@@ -124,6 +123,7 @@ def _agent(overview: Overview, node: str) -> str:
     if found is None:
         return "none"
     text = f"{found.record.host}, pid {found.record.pid}, {found.record.version}"
+    text += f", GPUs: {len(found.record.gpus)}" if found.record.gpus else ""
     return text if found.alive else f"{text} (silent)"
 
 
@@ -186,7 +186,7 @@ def _task(overview: Overview, job: JobView, task: TaskRecord) -> tuple[str, ...]
         job.id,
         f"{task.type} {task.index}",
         overview.address(task.node),
-        f"pid {task.pid}" if task.pid else "",
+        (f"pid {task.pid}" if task.pid else "") + "".join(f"\nGPU {gpu}" for gpu in task.gpus),
         task.address or "",
         task.state,
         reads,
@@ -195,12 +195,3 @@ def _task(overview: Overview, job: JobView, task: TaskRecord) -> tuple[str, ...]
 
 def _printable(rows: Iterable[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple("\n".join(map(printable, cell.split("\n"))) for cell in row) for row in rows)
-
-
-def remote_partitions(topology: Topology, task: TaskRecord) -> list[int]:
-    """Which of its partitions a task reads from another node than its own."""
-    return [
-        p
-        for p in task.partitions.get(topology.cache, ())
-        if p < len(topology.primaries) and topology.primaries[p] != task.node
-    ]

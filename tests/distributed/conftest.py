@@ -23,7 +23,8 @@ CACHE = "igs-p2-RUNTIME"
 class Agents:
     """One agent process beside each node of a cluster."""
 
-    def __init__(self, cluster: LocalCluster, folder: Path) -> None:
+    def __init__(self, cluster: LocalCluster, folder: Path, options: Sequence[Sequence[str]] = ()) -> None:
+        self.options = options
         self.cluster = cluster
         self.folder = folder
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -41,6 +42,7 @@ class Agents:
             self.cluster.addresses[at],
         ]
         command += ["--folder", str(self.folder / f"agent-{at}")]
+        command += self.options[at] if self.options else []
         with open(self.log(at), "ab") as log:
             self.processes[at] = subprocess.Popen(command, stdout=log, stderr=log)
 

@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 import ignite_strategy as igs
+from ignite_strategy.errors import PreconditionError
 from ignite_strategy.local import LocalCluster
 from ignite_strategy.settings import parse_endpoints
 from ignite_strategy.topology.caches import connect, create_cache, put_values
@@ -38,7 +40,7 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agents]:
             create_cache(client, "SHOWN", partitions=4)
             put_values(client, "SHOWN", {at: float(at) for at in range(400)})
             create_cache(client, "KEPT", partitions=2, backups=1)
-        started = Agents(running, tmp_path_factory.mktemp("agents"))
+        started = Agents(running, tmp_path_factory.mktemp("agents"), [["--gpus=0,1"], ["--gpus=1,0"]])
         yield started
         started.close()
 
@@ -138,6 +140,35 @@ def test_the_overview(beside: Agents, job: Any) -> None:
     assert topology.primaries == job.topology().primaries
 
 
+def test_each_gpu_is_one_tasks(beside: Agents, job: Any) -> None:
+    """Both agents are on one host and have registered the same two; a parameter server has none."""
+    visible = {t.type: psutil.Process(t.pid).environ()["CUDA_VISIBLE_DEVICES"] for t in job.tasks()}
+    assert sorted(visible[kind] for kind in ("chief", "worker")) == ["0", "1"]
+    assert visible["ps"] == "-1"
+    assert {t.type: t.gpus for t in job.tasks()} == {
+        kind: (() if gpu == "-1" else (gpu,)) for kind, gpu in visible.items()
+    }
+    assert job.num_accelerators("worker", 0) == {"GPU": 1}
+    assert (job.num_accelerators("ps", 0), job.num_accelerators(), job.gpus_per_worker) == ({}, {}, 1)
+    with igs.IgniteClusterResolver("SHOWN", beside.cluster.addresses).start() as other:
+        assert [t.gpus for t in other.tasks()] == [(), ()], "another job has them"
+        assert other.gpus_per_worker == 0
+        assert {psutil.Process(t.pid).environ()["CUDA_VISIBLE_DEVICES"] for t in other.tasks()} == {"-1"}
+
+
+def test_caches_with_one_assignment(beside: Agents) -> None:
+    """Features and labels: each task reads the same partitions of both."""
+    cluster = beside.cluster
+    with contextlib.closing(connect(cluster.addresses)) as client:
+        create_cache(client, "LABELS", partitions=4)
+    with igs.IgniteClusterResolver(["SHOWN", "LABELS"], cluster.addresses).start() as resolver:
+        for task in resolver.tasks():
+            told = json.loads(psutil.Process(task.pid).environ()["IGNITE_STRATEGY_PARTITIONS"])
+            assert told["SHOWN"] == told["LABELS"] == ",".join(map(str, task.partitions["LABELS"]))
+    with pytest.raises(PreconditionError, match="'SHOWN' has 4 partitions and cache 'KEPT' 2"):
+        igs.IgniteClusterResolver(["SHOWN", "KEPT"], cluster.addresses).start()
+
+
 def test_tables_in_a_pipe(beside: Agents, job: Any) -> None:
     text = _call(beside, "topology")
     assert job.job in text
@@ -220,7 +251,7 @@ def test_doctor_finds_nothing_wrong(beside: Agents, job: Any) -> None:
         f"dataset ops: load in TensorFlow {tf.__version__}",
     ):
         assert line in text
-    assert "a lost node takes its part of these caches with it: 'SHOWN'" in text
+    assert "a lost node takes its part of these caches with it: 'LABELS', 'SHOWN'" in text
     assert tf.io.gfile.listdir(f"igfs://{beside.cluster.addresses[0]}/") == ["somewhere"]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from ignite_strategy import settings
 from ignite_strategy.errors import ConnectionFailedError, InvalidArgumentError, PreconditionError
-from ignite_strategy.topology.assignment import Layout, assign
+from ignite_strategy.topology.assignment import Layout, TaskKey, assign
 
 tf = pytest.importorskip("tensorflow")
 from ignite_strategy.topology.resolver import IgniteClusterResolver  # noqa: E402
@@ -29,6 +29,11 @@ class _Runner:
         self.addresses = cluster
         self.closed = 0
         self.assignment = assign(["a", "b"], ["a", "b", "a"], Layout("partition", ps=1))
+        self.gpus = {
+            TaskKey("chief", 0): ("0", "1"),
+            TaskKey("worker", 0): ("0",),
+            TaskKey("worker", 1): ("2",),
+        }
 
     def cluster(self) -> dict[str, list[str]]:
         return self.addresses
@@ -80,6 +85,43 @@ def test_master() -> None:
         resolver.master("worker", 2)
 
 
+@pytest.mark.parametrize(
+    ("own", "given", "found"),
+    [
+        ((None, None), (), ""),
+        ((None, None), ("worker",), ""),  # which one?
+        ((None, None), (None, 0), ""),
+        ((None, None), ("worker", 0), "grpc://w:10"),
+        ((None, None), ("chief", 0, "rpc"), "rpc://c:1"),
+        (("worker", None), (), ""),
+        (("worker", None), (None, 1), "grpc://w:2"),
+        ((None, 0), ("ps",), "grpc://p:1"),
+        (("worker", 1), (), "grpc://w:2"),
+        (("worker", 1), ("worker", 0), "grpc://w:10"),
+        (("worker", 1), (None, 0), "grpc://w:10"),
+        (("worker", 0), ("chief",), "grpc://c:1"),
+        (("worker", 1), (None, None, ""), "w:2"),
+        (("ps", 0), (None, None, None), "grpc://p:1"),
+    ],
+)
+def test_master_in_all_its_forms(own: tuple[Any, Any], given: tuple[Any, ...], found: str) -> None:
+    """What is not given is this process's own; 0 and an empty text are something given."""
+    resolver = _resolver(task_type=own[0], task_id=own[1])
+    assert resolver.master(*given) == found
+    names = dict(zip(("task_type", "task_id", "rpc_layer"), given))
+    assert resolver.master(**names) == found
+
+
+def test_sessions_go_where_master_says() -> None:
+    """TensorFlow's own helper makes the same of address and protocol."""
+    from tensorflow.python.distribute.cluster_resolver.cluster_resolver import format_master_url
+
+    resolver = _resolver(rpc_layer="grpc+verbs")
+    assert resolver.master("worker", 1) == format_master_url("w:2", "grpc+verbs")
+    assert resolver.master("worker", 1, "") == format_master_url("w:2", "")
+    assert _resolver({"worker": ["w:1"]}).master("worker", 0) == "grpc://w:1"  # one task is a cluster, too
+
+
 def test_own_task() -> None:
     """Task 0 is as good as any other: upstream's union resolver takes it for none."""
     resolver = _resolver(task_type="worker", task_id=0)
@@ -99,8 +141,28 @@ def test_the_rest_of_the_contract() -> None:
     assert (resolver.rpc_layer, resolver.environment) == ("grpc", "")
     # "worker 0" is an address that nobody answers at: asking it would hang.
     assert resolver.num_accelerators("worker", 0) == {"GPU": 2}
-    assert _resolver().num_accelerators() == {}
+    assert _resolver(num_accelerators={}).num_accelerators("chief", 0) == {}
+    assert _resolver(environment="google").environment == "google"
     assert copy.deepcopy(resolver) is resolver
+
+
+def test_accelerators_are_those_of_the_task() -> None:
+    resolver = _resolver(task_type="worker", task_id=0)
+    assert resolver.num_accelerators() == {"GPU": 1}
+    assert resolver.num_accelerators("chief", 0) == {"GPU": 2}
+    assert resolver.num_accelerators(task_type="ps", task_id=0, config_proto=None) == {}
+    assert _resolver().num_accelerators() == {}
+    assert resolver.gpus_per_worker == 1
+    before = IgniteClusterResolver("C", ["h:1"])
+    assert (before.num_accelerators("worker", 0), before.gpus_per_worker) == ({}, 0)
+
+
+def test_a_union_with_another_cluster() -> None:
+    other = tf.distribute.cluster_resolver.SimpleClusterResolver(tf.train.ClusterSpec({"worker": ["x:1"]}))
+    union = tf.distribute.cluster_resolver.UnionResolver(_resolver(task_type="worker", task_id=1), other)
+    assert union.cluster_spec().as_dict() == {**CLUSTER, "worker": ["w:10", "w:2", "x:1"]}
+    assert (union.task_type, union.task_id, union.rpc_layer) == ("worker", 1, "grpc")
+    assert union.master() == "grpc://w:2"
 
 
 def test_tf_config_and_remote_cluster() -> None:
@@ -150,6 +212,12 @@ def test_a_start_that_fails_leaves_nothing_open() -> None:
     assert settings.default_endpoints() == ()
 
 
+def test_several_caches() -> None:
+    resolver = IgniteClusterResolver(["FEATURES", "LABELS"], ["h:1"])
+    assert (resolver.cache, resolver.caches) == ("FEATURES", ("FEATURES", "LABELS"))
+    assert IgniteClusterResolver("C", ["h:1"]).caches == ("C",)
+
+
 def test_where_the_addresses_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
     assert IgniteClusterResolver("C").endpoints == (("localhost", 10800),)
     monkeypatch.setenv("IGNITE_DATASET_HOST", "ignite-0")
@@ -161,6 +229,10 @@ def test_where_the_addresses_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
     ("arguments", "message"),
     [
         ({"cache": ""}, "cache"),
+        ({"cache": []}, "cache"),
+        ({"cache": ["A", ""]}, "cache"),
+        ({"cache": ["A", "A"]}, "named twice"),
+        ({"cache": 7}, "cache"),
         ({"addresses": []}, "addresses"),
         ({"addresses": ["a:b:c"]}, "a:b:c"),
         ({"strategy": "horovod"}, "horovod"),

@@ -26,6 +26,7 @@ class Resolver:
 
     failure = None
     has_evaluator = True
+    gpus_per_worker = 0
 
     def __init__(self) -> None:
         self.started: list[str] = []
