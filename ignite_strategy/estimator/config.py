@@ -69,7 +69,8 @@ def run_config(
     Raises:
       UnsupportedError: The installed TensorFlow has no Estimator.
       ClusterError: TF_CONFIG describes another cluster.
-      InvalidArgumentError: An argument would not do what it says, or ``model_dir`` cannot be created.
+      InvalidArgumentError: An argument would not do what it says, or ``model_dir`` cannot be created, or is another
+        place for a task than for this process.
       PreconditionError: Another job writes to ``model_dir``.
     """
     guards.check_tensorflow()
@@ -80,6 +81,8 @@ def run_config(
     if restarts < 0:
         raise InvalidArgumentError(f"restarts={restarts!r}: 0 or more")
     import tensorflow as tf
+
+    from ignite_strategy.estimator.preflight import check_tasks
 
     known = set(inspect.signature(tf.estimator.RunConfig.__init__).parameters) - {"self", "model_dir"}
     guards.check_options(kind, arguments, known)
@@ -93,11 +96,10 @@ def run_config(
     if is_local:
         guards.check_directory(model_dir)
     resolver.start(kind)
-    if is_local:
-        guards.warn_of_local_directory(model_dir, {task.host for task in resolver.tasks()})
-    else:
+    if not is_local:
         guards.check_directory(model_dir)
     resolver.claim_directory(model_dir)
+    check_tasks(resolver.tasks(), model_dir)
     trained_by = (
         strategy if isinstance(strategy, IgniteStrategy) else IgniteStrategy(kind, resolver.gpus_per_worker)
     )

@@ -6,9 +6,7 @@ import contextlib
 import importlib
 import json
 import os
-import socket
 import sys
-import warnings
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from typing import Any
@@ -21,15 +19,16 @@ from ignite_strategy.errors import (
 )
 
 __all__ = [
+    "check_config",
     "check_directory",
     "check_environment",
     "check_options",
+    "check_size",
     "check_specs",
     "check_tensorflow",
     "check_tf_config",
     "find_python_ops",
     "require_no_python_ops",
-    "warn_of_local_directory",
 ]
 
 KINDS = ("collective", "parameter_server", "mirrored")
@@ -37,6 +36,7 @@ KINDS = ("collective", "parameter_server", "mirrored")
 _INSTALL = "pip install 'ignite-strategy[estimator]' in Python 3.9-3.11 (it brings TensorFlow 2.15)"
 _DISTRIBUTIONS = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-macos")
 _PYTHON_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
+_MOST_GRAPH_BYTES = 1 << 30  # protobuf, and with it gRPC, ends at 2 GiB; training adds to it
 _OURS = ("train_distribute", "eval_distribute", "experimental_distribute", "protocol")
 
 
@@ -174,27 +174,24 @@ def check_directory(model_dir: str) -> None:
         ) from error
 
 
-def warn_of_local_directory(model_dir: str, hosts: Iterable[str]) -> None:
-    """Warns of a model directory on local disk that tasks on other hosts may not see."""
-    others = sorted(host for host in hosts if not _is_this_host(host))
-    if others:
-        warnings.warn(
-            f"model_dir={model_dir!r} is on this host's disk, and tasks run on {_one_of(others)}: unless all of them "
-            "see the same directory there, use one on igfs://",
-            stacklevel=3,
+def check_config(config: Any, in_step: bool) -> None:
+    """Raises for a RunConfig that was changed after ``run_config()`` so that training leaves no checkpoint.
+
+    Raises:
+      InvalidArgumentError: With what to write instead.
+    """
+    if not (config.save_checkpoints_steps or config.save_checkpoints_secs):
+        raise InvalidArgumentError(
+            "the RunConfig has neither save_checkpoints_steps nor save_checkpoints_secs: without checkpoints nothing "
+            "is left of training when a task is lost, nor at its end; give run_config(save_checkpoints_steps=...)"
         )
-
-
-def _is_this_host(host: str) -> bool:
-    if host in ("localhost", socket.gethostname()) or host.startswith("127.") or host == "::1":
-        return True
-    try:  # only an address of this host can be bound
-        family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.bind(address)
-    except OSError:
-        return False
-    return True
+    if in_step:
+        _check_collective(
+            {
+                "save_checkpoints_secs": config.save_checkpoints_secs,
+                "save_summary_steps": config.save_summary_steps,
+            }
+        )
 
 
 def check_specs(train_spec: Any, eval_spec: Any) -> None:
@@ -226,6 +223,28 @@ def find_python_ops(graph_def: Any) -> list[str]:
             if node.op in _PYTHON_OPS
         ]
     return found
+
+
+def check_size(graph_def: Any, task: str, most: int = _MOST_GRAPH_BYTES) -> None:
+    """Raises if a graph is too large to be sent to a task: rows were made part of it.
+
+    Raises:
+      InvalidArgumentError: Naming its largest node.
+    """
+    size = graph_def.ByteSize()
+    if size <= most:
+        return
+    nodes = [
+        *graph_def.node,
+        *(node for function in graph_def.library.function for node in function.node_def),
+    ]
+    largest = max(nodes, key=lambda node: node.ByteSize())
+    raise InvalidArgumentError(
+        f"the graph of {task} has {size / 1e6:,.0f} MB, {largest.ByteSize() / 1e6:,.0f} of them in {largest.name!r}: "
+        f"it is sent to the task in one message, of {most / 1e6:,.0f} MB at most. Arrays that input_fn or model_fn "
+        "hand to TensorFlow (from_tensor_slices, tf.constant) become part of it: put them into a cache, and read with "
+        "IgniteDataset"
+    )
 
 
 def require_no_python_ops(graph_def: Any, task: str) -> None:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from ignite_strategy.estimator.guards import require_no_python_ops
+from ignite_strategy.errors import InvalidArgumentError
+from ignite_strategy.estimator.guards import check_size, require_no_python_ops
 
 if TYPE_CHECKING:
     from ignite_strategy.estimator.run import Run
@@ -78,7 +79,7 @@ class GuardedCreator(tf.compat.v1.train.SessionCreator):  # type: ignore[misc]
     def _prepare(self) -> None:
         self._inner._scaffold.finalize()
         if not self._looked:
-            require_no_python_ops(tf.compat.v1.get_default_graph().as_graph_def(), self._task)
+            self._look()
             self._looked = True
         manager = self._inner._get_session_manager()
         manager._recovery_wait_secs = _SECONDS_BETWEEN_LOOKS
@@ -90,6 +91,18 @@ class GuardedCreator(tf.compat.v1.train.SessionCreator):  # type: ignore[misc]
                 return plain(session)
 
             manager._model_ready = model_ready
+
+    def _look(self) -> None:
+        """At the graph, before it is sent."""
+        try:
+            graph = tf.compat.v1.get_default_graph().as_graph_def()
+        except ValueError as error:  # protobuf refuses more than 2 GiB
+            raise InvalidArgumentError(
+                f"the graph of {self._task} is too large to be sent ({error}): arrays that input_fn or model_fn hand "
+                "to TensorFlow become part of it; put them into a cache, and read with IgniteDataset"
+            ) from error
+        require_no_python_ops(graph, self._task)
+        check_size(graph, self._task)
 
     def _guard(self, session: Any) -> Any:
         kind, weak = type(session), weakref.ref(session)  # weak: a session must not keep itself alive

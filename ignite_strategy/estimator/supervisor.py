@@ -53,6 +53,7 @@ class Supervisor:
         guards.check_tf_config()
         call = TrainingCall(frame)
         guards.check_specs(call.train_spec, call.eval_spec)
+        guards.check_config(call.estimator.config, self._in_step)
         if self._run is not None:
             if self._run.is_on():
                 raise PreconditionError(

@@ -105,6 +105,49 @@ def test_max_steps_is_needed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("changes", "in_step", "message"),
+    [
+        (
+            {"save_checkpoints_steps": None, "save_checkpoints_secs": None},
+            True,
+            "without checkpoints nothing is left",
+        ),
+        (
+            {"save_checkpoints_steps": None, "save_checkpoints_secs": None},
+            False,
+            "without checkpoints nothing is left",
+        ),
+        ({"save_checkpoints_secs": 60, "save_checkpoints_steps": None}, True, "use save_checkpoints_steps"),
+        ({"save_summary_steps": 0}, True, "no checkpoint at all"),
+    ],
+)
+def test_a_config_that_was_changed_afterwards(
+    changes: dict[str, object], in_step: bool, message: str
+) -> None:
+    """TensorFlow wrote no checkpoint, or others than asked for, and said nothing."""
+    config = tf.estimator.RunConfig(save_checkpoints_steps=100)
+    guards.check_config(config, in_step)
+    with pytest.raises(InvalidArgumentError, match=message):
+        guards.check_config(config.replace(**changes), in_step)
+
+
+def test_seconds_between_checkpoints_suit_parameter_servers() -> None:
+    config = tf.estimator.RunConfig(save_checkpoints_secs=60)
+    guards.check_config(config.replace(save_summary_steps=0), False)
+
+
+def test_rows_in_the_graph() -> None:
+    """A graph beyond 2 GiB is not sent, and the error does not say why."""
+    with tf.Graph().as_default() as graph:
+        tf.constant([float(value) for value in range(300_000)], name="all_rows")
+    guards.check_size(graph.as_graph_def(), "task worker:0")
+    with pytest.raises(
+        InvalidArgumentError, match=r"task worker:0 has 1 MB, 1 of them in 'all_rows'.*IgniteDataset"
+    ):
+        guards.check_size(graph.as_graph_def(), "task worker:0", most=1_000_000)
+
+
+@pytest.mark.parametrize(
     "make",
     [
         lambda: tf.data.Dataset.from_generator(lambda: iter([1]), tf.int32),
