@@ -77,7 +77,9 @@ std::optional<Clock::time_point> Collector::HastenTrash() {
 }
 
 void Collector::FreeEarly(const Wait& wait) {
-  const std::lock_guard<std::mutex> lock(early_);
+  // Not for ever: another thread may have held it when this process was forked.
+  const std::unique_lock<std::timed_mutex> lock(early_, kEarlyLimit);
+  if (!lock) return;
   if (Clock::now() < early_at_ + kEarlyPause && !HastenTrash()) return;
   const Wait limited = wait.Within(kEarlyLimit);
   try {

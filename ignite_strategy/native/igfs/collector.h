@@ -53,7 +53,7 @@ class Collector {
   const RemoveDoomed remove_doomed_;
   std::mutex mutex_;
   std::map<Key, Item> items_;
-  std::mutex early_;            // held by who frees early
+  std::timed_mutex early_;      // held by who frees early
   Clock::time_point early_at_;  // when that ended last
 };
 

@@ -29,63 +29,7 @@ std::uint64_t Number(const std::string& text) { return std::strtoull(text.c_str(
 
 std::string Doing(const Store& store) { return "asking for the memory of " + store.target().ToString(); }
 
-}  // namespace
-
-std::uint64_t Room::Region::Left() const {
-  const std::uint64_t reserved = std::clamp(size / kReservedShare, kLeastReserved, kMostReserved);
-  return size > used + reserved ? size - used - reserved : 0;
-}
-
-bool Room::Take(std::uint64_t bytes, const Wait& wait) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  for (const bool looked : {false, true}) {
-    if (Clock::now() < until_) {
-      if (!allowed_) return true;
-      if (*allowed_ >= bytes) {
-        *allowed_ -= bytes;
-        return true;
-      }
-    }
-    if (looked) break;
-    Look(wait);
-    if (allowed_) *allowed_ = std::max(fullest_.Left() / kAllowedShare, std::min(bytes, fullest_.Left()));
-  }
-  until_ = Clock::time_point();  // whoever asks next wants to know how it is then
-  return false;
-}
-
-std::string Room::Describe() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const std::uint64_t left = fullest_.size - std::min(fullest_.size, fullest_.used);
-  return fullest_node_ + " has " + std::to_string(left / kMiB) + " of " +
-         std::to_string(fullest_.size / kMiB) + " MiB left in its data region '" + region_ + "'";
-}
-
-void Room::Look(const Wait& wait) {
-  const Wait limited = wait.Within(kLookLimit);
-  std::optional<Region> fullest;
-  try {
-    store_.Run(limited, [&](Connection& connection) {
-      fullest.reset();
-      for (const CacheNode& node : SomeNodes(connection, limited)) {
-        const bool at_hand = connection.node_id() && connection.node_id()->ToString() == node.id;
-        const std::optional<Region> region = at_hand ? Ask(connection, limited) : AskNode(node, limited);
-        if (!region || (fullest && fullest->Left() <= region->Left())) continue;
-        fullest = region;
-        fullest_node_ = node.Describe();
-      }
-    });
-  } catch (const Error& error) {
-    if (wait.cancellation && wait.cancellation->cancelled()) throw;
-    // Whoever writes will see what is wrong with the cluster, and say it better.
-  }
-  allowed_.reset();
-  if (fullest) allowed_ = 0;
-  fullest_ = fullest.value_or(Region());
-  until_ = Clock::now() + (fullest ? kAllowedFor : kAskAgainAfter);
-}
-
-std::vector<CacheNode> Room::SomeNodes(Connection& connection, const Wait& wait) {
+std::vector<CacheNode> SomeNodes(Connection& connection, const Wait& wait) {
   std::vector<CacheNode> nodes = ListNodes(connection, wait);
   thread_local std::minstd_rand random(std::random_device{}());
   if (nodes.size() > kMostNodes) {
@@ -95,10 +39,83 @@ std::vector<CacheNode> Room::SomeNodes(Connection& connection, const Wait& wait)
   return nodes;
 }
 
+}  // namespace
+
+std::uint64_t Room::Region::Left() const {
+  const std::uint64_t reserved = std::clamp(size / kReservedShare, kLeastReserved, kMostReserved);
+  return size > used + reserved ? size - used - reserved : 0;
+}
+
+std::shared_ptr<Room::Known> Room::Mine() {
+  std::shared_ptr<Known> known = std::atomic_load(&known_);
+  while (known->generation != ForkGeneration()) {
+    auto mine = std::make_shared<Known>();
+    if (std::atomic_compare_exchange_strong(&known_, &known, mine)) known = std::move(mine);
+  }
+  return known;
+}
+
+bool Room::Take(std::uint64_t bytes, const Wait& wait) {
+  const std::shared_ptr<Known> mine = Mine();
+  Known& known = *mine;
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  for (const bool looked : {false, true}) {
+    if (Clock::now() < known.until) {
+      if (!known.allowed) return true;
+      if (*known.allowed >= bytes) {
+        *known.allowed -= bytes;
+        return true;
+      }
+    }
+    if (looked) break;
+    Look(known, wait);
+    if (known.allowed)
+      *known.allowed = std::max(known.fullest.Left() / kAllowedShare, std::min(bytes, known.fullest.Left()));
+  }
+  known.until = Clock::time_point();  // whoever asks next wants to know how it is then
+  return false;
+}
+
+std::string Room::Describe() {
+  const std::shared_ptr<Known> mine = Mine();
+  Known& known = *mine;
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  const std::uint64_t left = known.fullest.size - std::min(known.fullest.size, known.fullest.used);
+  return known.fullest_node + " has " + std::to_string(left / kMiB) + " of " +
+         std::to_string(known.fullest.size / kMiB) + " MiB left in its data region '" + known.region + "'";
+}
+
+void Room::Look(Known& known, const Wait& wait) {
+  const Wait limited = wait.Within(kLookLimit);
+  std::optional<Region> fullest;
+  Millis count_for = kAllowedFor;
+  try {
+    store_.Run(limited, [&](Connection& connection) {
+      fullest.reset();
+      for (const CacheNode& node : SomeNodes(connection, limited)) {
+        const bool at_hand = connection.node_id() && connection.node_id()->ToString() == node.id;
+        const std::optional<Region> region =
+            at_hand ? Ask(known, connection, limited) : AskNode(known, node, limited);
+        if (!region || (fullest && fullest->Left() <= region->Left())) continue;
+        fullest = region;
+        known.fullest_node = node.Describe();
+      }
+    });
+    if (!fullest) count_for = kAskAgainAfter;
+  } catch (const Error& error) {
+    if (wait.cancellation && wait.cancellation->cancelled()) throw;
+    // Whoever writes will see what is wrong with the cluster, and say it better.
+  }
+  known.allowed.reset();
+  if (fullest) known.allowed = 0;
+  known.fullest = fullest.value_or(Region());
+  known.until = Clock::now() + count_for;
+}
+
 // A node says what it knows of itself only.
-std::optional<Room::Region> Room::AskNode(const CacheNode& node, const Wait& wait) {
-  if (ways_.size() > 1024) ways_.clear();  // of nodes that are gone, most of them
-  Way& way = ways_[node.id];
+std::optional<Room::Region> Room::AskNode(Known& known, const CacheNode& node, const Wait& wait) {
+  if (known.ways.size() > 1024) known.ways.clear();  // of nodes that are gone, most of them
+  Way& way = known.ways[node.id];
   if (Clock::now() < way.again) return std::nullopt;
   std::vector<Endpoint> endpoints = node.endpoints;
   if (way.endpoint) endpoints = {*way.endpoint};
@@ -108,7 +125,7 @@ std::optional<Room::Region> Room::AskNode(const CacheNode& node, const Wait& wai
       Lease lease = Pool::Process().Acquire(endpoint, kNodeTimeouts, wait.Within(2 * kNodeTimeouts.connect));
       // A loopback address may lead to another node than the one that announces it.
       if (!lease->node_id() || lease->node_id()->ToString() != node.id) continue;
-      const std::optional<Region> region = Ask(*lease, wait);
+      const std::optional<Region> region = Ask(known, *lease, wait);
       way.endpoint = endpoint;
       return region;
     } catch (const Error&) {
@@ -119,8 +136,8 @@ std::optional<Room::Region> Room::AskNode(const CacheNode& node, const Wait& wai
   return std::nullopt;
 }
 
-std::optional<Room::Region> Room::Ask(Connection& connection, const Wait& wait) {
-  const std::string stem = "io.dataregion." + RegionName(connection, wait) + ".";
+std::optional<Room::Region> Room::Ask(Known& known, Connection& connection, const Wait& wait) {
+  const std::string stem = "io.dataregion." + RegionName(known, connection, wait) + ".";
   SqlQuery sql;
   sql.schema = "PUBLIC";
   sql.text = "SELECT NAME, VALUE FROM SYS.METRICS WHERE NAME IN (?, ?, ?)";
@@ -141,8 +158,8 @@ std::optional<Room::Region> Room::Ask(Connection& connection, const Wait& wait) 
   return region;
 }
 
-const std::string& Room::RegionName(Connection& connection, const Wait& wait) {
-  if (!region_.empty()) return region_;
+const std::string& Room::RegionName(Known& known, Connection& connection, const Wait& wait) {
+  if (!known.region.empty()) return known.region;
   SqlQuery sql;
   sql.schema = "PUBLIC";
   sql.text = "SELECT DATA_REGION_NAME FROM SYS.CACHES WHERE CACHE_NAME = ?";
@@ -151,8 +168,8 @@ const std::string& Room::RegionName(Connection& connection, const Wait& wait) {
   sql.argument_count = 1;
   sql.arguments.assign(argument.bytes().begin(), argument.bytes().end());
   const std::vector<std::string> told = SqlTexts(connection, "", sql, 1, Doing(store_), wait);
-  region_ = told.empty() || told.front().empty() ? "default" : told.front();
-  return region_;
+  known.region = told.empty() || told.front().empty() ? "default" : told.front();
+  return known.region;
 }
 
 }  // namespace igfs

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "native/igfs/store.h"
 #include "native/scan/topology.h"
+#include "native/wire/socket.h"
 
 namespace ignite_strategy {
 namespace igfs {
@@ -41,20 +43,26 @@ class Room {
     Clock::time_point again;           // not before this, because none did
   };
 
-  void Look(const Wait& wait);
-  std::vector<CacheNode> SomeNodes(Connection& connection, const Wait& wait);
-  std::optional<Region> AskNode(const CacheNode& node, const Wait& wait);
-  std::optional<Region> Ask(Connection& connection, const Wait& wait);
-  const std::string& RegionName(Connection& connection, const Wait& wait);
+  struct Known {
+    const unsigned long generation = ForkGeneration();
+    std::mutex mutex;                          // held while looking; guards the rest
+    Clock::time_point until;                   // what follows counts until then
+    std::optional<std::uint64_t> allowed = 0;  // bytes; nothing = any number
+    std::string region;                        // the caches' data region; empty = not asked for yet
+    Region fullest;
+    std::string fullest_node;
+    std::map<std::string, Way> ways;  // by node id
+  };
+
+  // This process's own: a parent may have been looking when it forked, and would hold the lock for ever.
+  std::shared_ptr<Known> Mine();
+  void Look(Known& known, const Wait& wait);
+  std::optional<Region> AskNode(Known& known, const CacheNode& node, const Wait& wait);
+  std::optional<Region> Ask(Known& known, Connection& connection, const Wait& wait);
+  const std::string& RegionName(Known& known, Connection& connection, const Wait& wait);
 
   Store& store_;
-  std::mutex mutex_;
-  Clock::time_point until_;                   // what follows counts until then
-  std::optional<std::uint64_t> allowed_ = 0;  // bytes; nothing = any number
-  std::string region_;                        // the caches' data region; empty = not asked for yet
-  Region fullest_;
-  std::string fullest_node_;
-  std::map<std::string, Way> ways_;  // by node id
+  std::shared_ptr<Known> known_ = std::make_shared<Known>();  // by atomic functions only
 };
 
 }  // namespace igfs
