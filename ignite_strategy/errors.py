@@ -179,7 +179,7 @@ class TaskLostError(ClusterError):
     """A task, agent or node that the job needs is gone.
 
     Attributes:
-      kind: What is gone: ``"task"``, ``"agent"`` or ``"node"``.
+      kind: What is gone: ``"task"``, ``"agent"`` or ``"node"``; ``"moved"`` if partitions have other nodes by then.
       task: ``(type, index)`` if it was a task.
       node: Id of the Ignite node where it was.
       host: Where it ran.

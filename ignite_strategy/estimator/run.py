@@ -22,9 +22,11 @@ import tensorflow as tf
 from ignite_strategy.errors import (
     CancelledError,
     ClusterError,
+    IgniteStrategyError,
     InvalidArgumentError,
     PreconditionError,
     StalledError,
+    TaskLostError,
 )
 from ignite_strategy.estimator import call as calls
 from ignite_strategy.estimator.evaluation import Evaluation, Pace, step_of
@@ -76,6 +78,8 @@ class Run:
         account: Account | None = None,
     ) -> None:
         self._account = account or Account()
+        self._can_begin_again = account is not None
+        self._compared = attempt
         self._stepped = time.monotonic()
         self._resolver = resolver
         self.attempt = attempt
@@ -354,6 +358,16 @@ class Run:
     def _follow(self) -> None:
         """Leads sessions to tasks that were started again, once all can be reached."""
         attempt = self._resolver.attempt
+        if attempt != self._compared:
+            self._compared = attempt
+            if self._would_read_elsewhere():
+                self.end(
+                    TaskLostError(
+                        "tasks are to be started again, and partitions have moved since they were started",
+                        kind="moved",
+                    )
+                )
+                return
         try:
             attempts = self._resolver.task_attempts()
             again = {task for task in self._relay.tasks() if attempts[task] != self._attempts[task]}
@@ -377,6 +391,15 @@ class Run:
         self._stepped = time.monotonic()
         self.attempt, self._attempts = attempt, attempts
         self._away.clear()
+
+    def _would_read_elsewhere(self) -> bool:
+        """Whether all tasks are started again anyway, and a new job would place them where the rows are now."""
+        if not (self._in_step and self._can_begin_again):
+            return False
+        try:
+            return self._resolver.has_moved()
+        except IgniteStrategyError:
+            return False  # whatever it is, it is not a reason to end what is being healed
 
     def _is_stuck(self) -> bool:
         """Whether some tasks have ended in good order and the others wait for them in a reduction, for ever."""

@@ -443,6 +443,14 @@ class IgniteClusterResolver(tf.distribute.cluster_resolver.ClusterResolver):  # 
         """Which task reads which partitions; before the start, how it would be now."""
         return self._runner.assignment if self._runner else self._assign(self.topology())
 
+    def has_moved(self) -> bool:
+        """Whether a job that started now would have other tasks: a node has joined, or partitions have moved.
+
+        Raises:
+          IgniteStrategyError: The cluster does not tell.
+        """
+        return self._assign(self.topology()).tasks != self._running().assignment.tasks
+
     def topology(self) -> Topology:
         """The nodes and the primaries of the cache, as they are now."""
         known = self._known or self._endpoints

@@ -66,6 +66,12 @@ def input_fn() -> object:
     return tf.data.Dataset.from_tensors(([1.0, 2.0, 3.0], [1.0])).repeat(64).batch(8).repeat()
 
 
+def rows() -> object:
+    """From the cache: each task its own partitions."""
+    values = igs.IgniteDataset(CACHE, columns=["val"]).map(lambda row: tf.cast(row["val"], tf.float32))
+    return values.map(lambda value: (tf.fill([3], value), tf.fill([1], value))).repeat().batch(8)
+
+
 def finite() -> object:
     return tf.data.Dataset.from_tensors(([1.0, 2.0, 3.0], [1.0])).repeat(16).batch(8)
 
@@ -218,6 +224,14 @@ def main() -> None:
             elif act.startswith("anew to "):
                 train(config, int(act[8:]), sleep=0.02, how=igs.train_and_evaluate)
                 tell("running", tasks=[[f"{task.type} {task.index}", task.pid] for task in resolver.tasks()])
+            elif act.startswith("rows anew to "):
+                train(
+                    config,
+                    int(act[13:]),
+                    rows,
+                    sleep=0.02,
+                    how=functools.partial(igs.train_and_evaluate, attempts=3),
+                )
             elif act == "stalling":
                 stalled = functools.partial(igs.train_and_evaluate, stall_seconds=4, attempts=2)
                 train(config, 1_000_000, stalling, how=stalled)

@@ -146,33 +146,6 @@ def test_a_task_that_always_dies_ends_the_run(start: Any, beside: Agents) -> Non
     assert program.exit(60) == 0, program.story()
 
 
-@pytest.mark.parametrize(("strategy", "victim"), [("collective", 0)])
-def test_a_lost_node(strategy: str, victim: int, tmp_path: Path) -> None:
-    """The partitions are others' then, so the tasks are others; also if it is the node that the resolver was given."""
-    with LocalCluster(nodes=3, agents=True) as own:
-        with contextlib.closing(connect(own.addresses)) as client:
-            create_cache(client, "NODES", partitions=3, backups=1)
-        model = "igfs:///model"
-        program = Program(own.addresses[0], "NODES", strategy, model, "eager", "anew to 400", folder=tmp_path)
-        try:
-            trained(program, 40)
-            reached = max(each["step"] for each in program.told("evaluated"))
-            begun = time.monotonic()
-            own.nodes[victim].kill()
-            resumed(program, reached, 2, 90)
-            took = time.monotonic() - begun
-            print(f"{strategy}: node {victim} killed, every worker of the new job steps after {took:.1f} s")
-            returned = program.wait("returned", 120)
-            assert returned["metrics"]["global_step"] >= 400
-            assert len(program.wait("running")["tasks"]) == (2 if strategy == "collective" else 3)
-            steps = [each["step"] for each in program.told("evaluated")]
-            assert steps == sorted(set(steps)), "each checkpoint once, in order"
-            assert steps[-1] >= 400
-            assert program.exit(60) == 0, program.story()
-        finally:
-            program.close()
-
-
 def test_training_that_stalls(start: Any) -> None:
     program = start("collective", "stalling")
     raised = program.wait("raised", 120)
