@@ -29,10 +29,12 @@ from ignite_strategy.errors import (
     TaskLostError,
 )
 from ignite_strategy.estimator import call as calls
+from ignite_strategy.estimator.checkpoints import complete_checkpoints, global_step_in
 from ignite_strategy.estimator.evaluation import Evaluation, Pace, step_of
 from ignite_strategy.estimator.existing import Evaluations
 from ignite_strategy.estimator.hooks import for_chief
 from ignite_strategy.estimator.relay import Relay
+from ignite_strategy.estimator.report import Check, Report
 from ignite_strategy.estimator.session import MAY_BE_LOSS, GuardedCreator
 from ignite_strategy.estimator.training import Account
 from ignite_strategy.settings import Endpoint, parse_endpoint
@@ -287,15 +289,15 @@ class Run:
         directory = call.estimator.model_dir
         keep = call.estimator.config.keep_checkpoint_max or 0
         spec = call.eval_spec
-        begun_at = max((step_of(path) for path in _checkpoints(directory, keep)), default=-1)
+        begun_at = max((step_of(path) for path in complete_checkpoints(directory, keep)), default=-1)
         pace = Pace(
             self,
-            lambda: _checkpoints(directory, keep),
+            lambda: complete_checkpoints(directory, keep),
             spec.throttle_secs,
             spec.start_delay_secs,
             keep,
             begun_at,
-            lambda path: _global_step(path) >= call.train_spec.max_steps,
+            lambda path: global_step_in(path) >= call.train_spec.max_steps,
             self._account.evaluated,
         )
 
@@ -317,7 +319,7 @@ class Run:
                 raise
 
         evaluations = Evaluations(evaluate, latest_checkpoint, keep, self._account.add_export)
-        call.replace_evaluation(evaluations, (_Check(self),), (_Report(self._evaluated),))
+        call.replace_evaluation(evaluations, (Check(self),), (Report(self._evaluated),))
 
     def _evaluated(self, evaluation: Evaluation, metrics: dict[str, Any]) -> None:
         self._account.add_evaluation(evaluation, metrics)
@@ -444,48 +446,6 @@ class Run:
                 _interrupt(thread)
 
 
-class _Check(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
-    """Ends an evaluation whose run has failed."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-
-    def before_run(self, run_context: Any) -> None:
-        self._run.check()
-
-
-class _Report(tf.estimator.Exporter):  # type: ignore[misc]
-    """Exports nothing: an exporter is the one who is told the metrics of each evaluation."""
-
-    is_listed = False
-
-    def __init__(self, report: Callable[[Evaluation, dict[str, Any]], None]) -> None:
-        self._report = report
-
-    @property
-    def name(self) -> str:
-        return "ignite_strategy_report"
-
-    def export(
-        self,
-        estimator: Any,
-        export_path: str,
-        checkpoint_path: str,
-        eval_result: Any,
-        is_the_final_export: bool,
-    ) -> None:
-        metrics = {name: float(value) for name, value in eval_result.items() if _is_number(value)}
-        evaluation = Evaluation(step_of(checkpoint_path), checkpoint_path, metrics, bool(is_the_final_export))
-        self._report(evaluation, eval_result)
-
-
-def _is_number(value: Any) -> bool:
-    with contextlib.suppress(TypeError, ValueError):
-        float(value)
-        return True
-    return False
-
-
 def _training_targets(cluster: Mapping[str, list[str]]) -> dict[Task, Endpoint]:
     targets = {
         (job, index): parse_endpoint(address)
@@ -505,28 +465,6 @@ def _task_of(context: Any, tasks: list[Task]) -> Task:
 
 def _name(task: Task) -> str:
     return f"task {task[0]}:{task[1]}"
-
-
-def _checkpoints(directory: str, keep: int) -> list[str]:
-    """The checkpoints that are complete, oldest first."""
-    state = tf.train.get_checkpoint_state(directory)
-    if not state:
-        return []
-    if keep:
-        return list(state.all_model_checkpoint_paths)
-    # A Saver that deletes nothing notes only its latest one.
-    newest = state.model_checkpoint_path
-    prefix = newest.rpartition("-")[0]
-    found = (name[: -len(".index")] for name in tf.io.gfile.glob(f"{prefix}-*.index"))
-    older = [path for path in found if 0 <= step_of(path) < step_of(newest)]
-    return [*sorted(older, key=step_of), newest]
-
-
-def _global_step(checkpoint: str) -> int:
-    """The step inside a checkpoint, -1 if it cannot be read (it may just be deleted)."""
-    with contextlib.suppress(tf.errors.OpError, ValueError):
-        return int(tf.train.load_variable(checkpoint, "global_step"))
-    return -1
 
 
 def _again(failure: BaseException | None) -> BaseException:
