@@ -35,11 +35,11 @@ from ignite_strategy.runtime.records import (
     JobRecord,
     Request,
     TaskRequest,
-    TaskStatus,
     cluster_key,
     request_key,
 )
 from ignite_strategy.runtime.registry import Lease, open_registry
+from ignite_strategy.runtime.view import JobView
 from ignite_strategy.runtime.watch import NodeWatch, StatusWatch
 from ignite_strategy.settings import Endpoint, Security, ZooKeeper, format_endpoint
 from ignite_strategy.topology.assignment import Assignment, TaskKey
@@ -101,7 +101,6 @@ class JobRunner:
         self.healings: list[Healing] = []
         self.topology = topology
         self.directories: list[str] = []
-        self.gpus: dict[TaskKey, tuple[str, ...]] = {}
         self._environment = dict(environment or {})
         self._start_timeout = start_timeout
         self._job = machine.Job(assignment)
@@ -109,7 +108,7 @@ class JobRunner:
             [*endpoints, *(e for n in topology.nodes for e in n.endpoints[:1])], zookeeper, security, JOB_TTL
         )
         self._lease: Lease | None = None
-        self._status: StatusWatch | None = None
+        self._view = JobView(topology, assignment, self._job)
         self._nodes = NodeWatch(topology.nodes, assignment.nodes, self._found_nodes, security)
         self._callbacks: list[Callable[[TaskLostError], None]] = []
         self._probes: dict[TaskKey, machine.Probe] = {}
@@ -146,9 +145,9 @@ class JobRunner:
     def _ask(self) -> None:
         self._until = time.monotonic() + self._start_timeout
         agents = self._find_agents()
-        self._status = StatusWatch(self._registry, self.id, agents)
+        self._view.status = StatusWatch(self._registry, self.id, agents)
         if any(agent.gpus for agent in agents.values()):
-            self.gpus = assign_gpus(self.assignment, agents, taken_gpus(self._registry))
+            self._view.gpus = assign_gpus(self.assignment, agents, taken_gpus(self._registry))
         self._lease = self._registry.acquire(f"{JOBS}/{self.id}", self._record().to_json(), JOB_TTL)
         self._request()
 
@@ -186,12 +185,7 @@ class JobRunner:
     def _task_request(self, key: TaskKey) -> TaskRequest:
         job = self._job
         gpus = self.gpus.get(key, ())
-        return TaskRequest(key, self._partitions(key), job.attempt_of(key), job.port_for(key), gpus)
-
-    def _partitions(self, key: TaskKey) -> dict[str, tuple[int, ...]]:
-        return (
-            {} if key.type == "ps" else dict.fromkeys(self.topology.caches, self.assignment[key].partitions)
-        )
+        return TaskRequest(key, self._view.partitions(key), job.attempt_of(key), job.port_for(key), gpus)
 
     def _record(self) -> JobRecord:
         return JobRecord(
@@ -213,30 +207,9 @@ class JobRunner:
                 now = time.monotonic()
                 if now - said >= pause:
                     said, pause = now, pause * 2
-                    _log.warning("%d s of %d: %s", now - begun, self._start_timeout, self._waiting_for())
+                    _log.warning("%d s of %d: %s", now - begun, self._start_timeout, self._view.waiting_for())
                 # In slices, so that Ctrl-C is served at once.
                 self._changed.wait(0.2)
-
-    def _waiting_for(self) -> str:
-        missing = self._job.missing()
-        lines = [f"waiting for {len(missing)} of {len(self.assignment.tasks)} tasks"]
-        return "; ".join(lines + [self._missing(key) for key in missing])
-
-    def _missing(self, key: TaskKey) -> str:
-        record = next(r for r in self.tasks() if (r.type, r.index) == key)
-        text = f"{key}, expected on Ignite node {record.node}"
-        endpoints = self.topology.node(record.node).endpoints
-        text += f" ({format_endpoint(endpoints[0])})" if endpoints else ""
-        how = {
-            "requested": "its agent has not started it",
-            "starting": "its process is starting",
-            "reserved": "TensorFlow is loading",
-            "loaded": "its server has not started",
-            "serving": f"it serves, but {record.address} cannot be reached from here",
-        }
-        return f"{text}: {how.get(record.state, record.state)}" + (
-            f" (log: {record.log})" if record.log else ""
-        )
 
     # The thread that watches.
 
@@ -263,7 +236,7 @@ class JobRunner:
 
     def _turn(self, due: dict[str, float]) -> None:
         now = time.monotonic()
-        assert self._status is not None
+        assert self._view.status is not None
         assert self._lease is not None
 
         def is_due(what: str, period: float) -> bool:
@@ -276,12 +249,12 @@ class JobRunner:
             raise ClusterError(
                 f"the lease of job {self.id} was taken for ended: this client was silent for too long"
             )
-        self._handle(self._status.read())
+        self._handle(self._view.status.read())
         if self._to_start is not None and now >= self._to_start[0]:
             attempt, self._to_start = self._to_start[1], None
             self._start_attempt(attempt)
         if is_due("agents", _AGENT_SECONDS):
-            self._handle(self._status.look_at_agents())
+            self._handle(self._view.status.look_at_agents())
         if is_due("nodes", _NODE_SECONDS):
             self._handle(self._nodes.look())
         for probe in list(self._probes.values()):
@@ -357,25 +330,12 @@ class JobRunner:
     def _fail(self, failure: machine.Failure) -> None:
         if failure.loss is machine.Loss.TIME:
             missing = self._job.missing()
-            text = f"the cluster was not ready within {self._start_timeout:.0f} s: {self._waiting_for()}"
+            text = f"the cluster was not ready within {self._start_timeout:.0f} s: {self._view.waiting_for()}"
             self._end_with(ClusterTimeoutError(text, missing))
         elif failure.loss is machine.Loss.REFUSED and self._job.attempt == 1:
             self._end_with(ClusterError(f"the agent of Ignite node {failure.node} refuses: {failure.reason}"))
         else:
-            self._end_with(self._lost_error(failure))
-
-    def _lost_error(self, failure: machine.Failure) -> TaskLostError:
-        record = next((r for r in self.tasks() if (r.type, r.index) == failure.task), None)
-        status = self._task_status(failure.task) if failure.task else None
-        return TaskLostError(
-            f"{failure.reason}. Start the program again: it resumes from the last checkpoint in its model directory",
-            kind="agent" if failure.loss is machine.Loss.REFUSED else failure.loss.value,
-            task=failure.task,
-            node=failure.node,
-            host=record.host if record else "",
-            pid=record.pid if record else 0,
-            exit_code=status.exit if status else None,
-        )
+            self._end_with(self._view.lost_error(failure))
 
     def _fail_contact(self, error: Exception) -> None:
         self._end_with(TaskLostError(f"job {self.id} cannot be watched any longer: {error}", kind="node"))
@@ -394,6 +354,11 @@ class JobRunner:
             self._changed.notify_all()
 
     # What others ask.
+
+    @property
+    def gpus(self) -> dict[TaskKey, tuple[str, ...]]:
+        """The GPUs of each task that has any."""
+        return self._view.gpus
 
     def on_failure(self, callback: Callable[[TaskLostError], None]) -> None:
         """Calls ``callback`` once, from the watching thread, when something is lost; at once if it is already."""
@@ -456,36 +421,12 @@ class JobRunner:
         """
         cluster = self._job.cluster()
         if cluster is None:
-            raise PreconditionError(f"job {self.id} has not started: {self._waiting_for()}")
+            raise PreconditionError(f"job {self.id} has not started: {self._view.waiting_for()}")
         return cluster
 
     def tasks(self) -> list[TaskRecord]:
         """The tasks as last reported, in the assignment's order."""
-        records = []
-        for share in self.assignment.tasks:
-            status = self._task_status(share.key)
-            report = self._status.statuses.get(share.node) if self._status else None
-            records.append(
-                TaskRecord(
-                    type=share.key.type,
-                    index=share.key.index,
-                    node=share.node,
-                    host=report.host if report else "",
-                    pid=status.pid if status else 0,
-                    address=self._job.address(share.key),
-                    state=status.state if status else "requested",
-                    partitions=self._partitions(share.key),
-                    readers=status.readers if status else (),
-                    log=status.log if status else "",
-                    tensorflow=status.tensorflow if status else "",
-                    gpus=self.gpus.get(share.key, ()),
-                )
-            )
-        return records
-
-    def _task_status(self, key: TaskKey) -> TaskStatus | None:
-        report = self._status.statuses.get(self.assignment[key].node) if self._status else None
-        return report.tasks.get(key) if report else None
+        return self._view.tasks()
 
     # Ending.
 
@@ -532,12 +473,12 @@ class JobRunner:
         lease.release()
 
     def _all_stopped(self) -> bool:
-        assert self._status is not None
-        self._status.read()
+        assert self._view.status is not None
+        self._view.status.read()
         agents = self._registry.leases(AGENTS)
         for node in self.assignment.nodes:
             view = agents.get(f"{AGENTS}/{node}")
-            status = self._status.statuses.get(node)
+            status = self._view.status.statuses.get(node)
             if view is None or not view.alive:
                 continue  # its tasks ended with it
             if status is None or any(
