@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ignite_strategy.errors import CancelledError, PreconditionError
+from ignite_strategy.errors import CancelledError, ClusterError, ConnectionFailedError, PreconditionError
 from ignite_strategy.estimator import guards
 
 if TYPE_CHECKING:
@@ -95,10 +95,20 @@ class Supervisor:
         return self._run.failure if self._run is not None else None
 
     def begin_again(self, estimator: Any) -> Any:
-        """Starts another job, and returns the Estimator for it; the one that is given stays as it is."""
+        """Starts another job, and returns the Estimator for it; the one that is given stays as it is.
+
+        Raises:
+          IgniteStrategyError: It does not start in time.
+          InvalidArgumentError: A task of it does not see the model directory.
+        """
+        from ignite_strategy.estimator.preflight import check_tasks
+
         if self._run is not None:
             self._run.close()
         self._resolver.restart()
+        # A node that has joined may not see the directory. A task that is lost meanwhile is the next run's to find out.
+        with contextlib.suppress(ClusterError, ConnectionFailedError):
+            check_tasks(self._resolver.tasks(), estimator.model_dir)
         cluster = dict(self._resolver.cluster_spec().as_dict())
         again = copy.copy(estimator)
         config = copy.deepcopy(estimator._config)

@@ -20,9 +20,9 @@ _FIRST_HUE = 210  # not red, which is for what is wrong
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1a1d21; --dim: #5c6670; --line: #d5dae0; --paper: #fff; --panel: #f5f7f9;
-  --free: #e3e7eb; --alarm: #b3261e; --fill: 62% 84%; --edge: 45% 55%; --mark: #0006; }
+  --free: #e3e7eb; --alarm: #b3261e; --fill: 62% 84%; --edge: 45% 55%; --mark: #0002; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e9ec; --dim: #9aa5b0; --line: #3a424a; --paper: #14171a;
-  --panel: #1c2126; --free: #2c333a; --alarm: #ff8a80; --fill: 35% 28%; --edge: 40% 55%; --mark: #fff7; } }
+  --panel: #1c2126; --free: #2c333a; --alarm: #ff8a80; --fill: 35% 28%; --edge: 40% 55%; --mark: #fff2; } }
 body { margin: 2rem auto; max-width: 92rem; padding: 0 1rem; background: var(--paper); color: var(--ink);
   font: 15px/1.45 system-ui, sans-serif; }
 h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; }

@@ -11,7 +11,7 @@ from ignite_strategy.topology.ranges import format_ranges
 
 __all__ = ["Column", "Sheet", "format_bytes", "printable", "sheets", "shortened"]
 
-_LONGEST_RANGES = 28
+_LONGEST_RANGES = 20
 
 
 @dataclass(frozen=True)
@@ -67,16 +67,13 @@ def format_bytes(count: float) -> str:
 
 
 def shortened(partitions: Sequence[int], longest: int = _LONGEST_RANGES) -> str:
-    """Partitions as ranges; how many there are instead of an end that is too far away.
+    """Partitions as ranges, or how many there are if that would be too long.
 
     >>> shortened([0, 1, 2, 7])
     '0-2,7'
     """
     text = format_ranges(partitions)
-    if len(text) <= longest:
-        return text
-    head = text[:longest].rpartition(",")[0]
-    return f"{head},... ({len(partitions):,} in all)" if head else f"{len(partitions):,} partitions"
+    return text if len(text) <= longest else f"{len(partitions):,} partitions"
 
 
 def sheets(overview: Overview) -> list[Sheet]:
