@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, List, Optional
 import typer
 
 from ignite_strategy.cli.options import ADDRESS, ZOOKEEPER, chosen_endpoints
-from ignite_strategy.errors import ConnectionFailedError
+from ignite_strategy.errors import IgniteStrategyError
 
 if TYPE_CHECKING:
     from ignite_strategy.topology.overview import Overview
@@ -110,7 +110,7 @@ def _refresh(observer: Any, caches: list[str], every: float) -> None:
             try:
                 shown = _drawn(observer.look(caches))
                 live.update(shown, refresh=True)
-            except ConnectionFailedError as error:
+            except IgniteStrategyError as error:  # nodes that come and go, a cache that is dropped
                 live.update(Group(shown, Text(f"\n{error}. Trying again", style="red")), refresh=True)
 
 
