@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ignite_strategy.filesystem.hook import install_hook as _install_hook
 
 if TYPE_CHECKING:
+    from ignite_strategy import gradients as gradients
     from ignite_strategy.dataset import IgniteDataset as IgniteDataset
     from ignite_strategy.dataset import accept_data_loss as accept_data_loss
     from ignite_strategy.dataset.read import read as read
@@ -30,6 +31,7 @@ _EXPORTS = {
     "IgniteStrategy": "ignite_strategy.estimator",
     "LocalCluster": "ignite_strategy.local",
     "accept_data_loss": "ignite_strategy.dataset",
+    "gradients": "",
     "read": "ignite_strategy.dataset",
     "train_and_evaluate": "ignite_strategy.estimator",
     "write": "ignite_strategy.dataset",
@@ -42,6 +44,7 @@ __all__ = [
     "LocalCluster",
     "__version__",
     "accept_data_loss",
+    "gradients",
     "read",
     "train_and_evaluate",
     "write",
@@ -51,7 +54,11 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_EXPORTS[name]), name)
+    module = _EXPORTS[name]
+    value: Any
+    value = importlib.import_module(module or f"{__name__}.{name}")  # a package of ours, or
+    if module:
+        value = getattr(value, name)  # what a module has
     globals()[name] = value
     return value
 

@@ -16,6 +16,7 @@
     ├── ServerError                the Ignite server answered with an error of its own
     ├── WriteError                 not all rows were written; it tells which were
     ├── ClusterError               the TensorFlow cluster could not be formed or has broken
+    │   ├── GradientError          a task could not compute its share of a gradient (``task``)
     │   ├── ClusterTimeoutError    some tasks did not register in time (``missing``)
     │   ├── TaskLostError          a task, agent or node that the job needs is gone
     │   └── StalledError           training takes no step any more
@@ -38,6 +39,7 @@ __all__ = [
     "DataLossError",
     "DeadlineExceededError",
     "ExhaustedError",
+    "GradientError",
     "IgniteStrategyError",
     "InvalidArgumentError",
     "NotFoundError",
@@ -205,6 +207,18 @@ class TaskLostError(ClusterError):
         self.host = host
         self.pid = pid
         self.exit_code = exit_code
+
+
+class GradientError(ClusterError):
+    """A task could not compute its share of a gradient; ``__cause__`` is TensorFlow's error if there is one.
+
+    Attributes:
+      task: ``(type, index)``, if it is known which.
+    """
+
+    def __init__(self, message: str, task: tuple[str, int] | None = None) -> None:
+        super().__init__(message)
+        self.task = task
 
 
 class StalledError(ClusterError):

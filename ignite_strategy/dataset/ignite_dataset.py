@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from ignite_strategy.dataset.columns import Column, Options
 from ignite_strategy.dataset.count import count_rows
 from ignite_strategy.dataset.losses import owners
 from ignite_strategy.dataset.pages import Layout
+from ignite_strategy.dataset.placed import PlacedDataset
 from ignite_strategy.dataset.schema import declared_type, discover, select
 from ignite_strategy.dataset.source import Source, schema_endpoints
 from ignite_strategy.dataset.sql import check_declared, columns_of_statement, names_of_statement, statement
@@ -25,7 +27,7 @@ __all__ = ["IgniteDataset"]
 MAX_BATCH_ROWS = 2**31 - 1
 
 
-class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
+class IgniteDataset(PlacedDataset):
     """The rows of an Apache Ignite cache, read by the process that runs the op, from the node beside it.
 
     Each element is ``{'key': ..., 'val': ...}``; objects are nested dicts, arrays vectors, strings ``tf.string``:
@@ -182,7 +184,7 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
         )
         self._batch_size = batch_size
         layout = Layout(rows=1 if batch_size is None else batch_size, batched=batch_size is not None)
-        self._init_from(self._build(layout))
+        self._init_from(layout)
 
     @classmethod
     def from_sql(
@@ -305,12 +307,16 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
         dataset._columns, dataset._bytes_per_row = columns, per_row
         dataset._batch_size, dataset._assert_rows = batch_size, asserted
         layout = Layout(rows=batch_size or 1, batched=batch_size is not None)
-        dataset._init_from(dataset._build(layout))
+        dataset._init_from(layout)
         return dataset
 
-    def _init_from(self, dataset: tf.data.Dataset) -> None:
-        self._dataset = dataset
-        super().__init__(dataset._variant_tensor)
+    def _init_from(self, layout: Layout) -> None:
+        what = f"statement {self._source.sql.text!r}" if self._source.sql else f"cache {self._source.cache!r}"
+        self._layout = layout
+        self._place(self._build(layout), what, movable=not self._tensors)
+
+    def _build_again(self) -> tf.data.Dataset:
+        return self._build(self._layout, here=False)
 
     def _find_columns(
         self,
@@ -344,17 +350,22 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
         )
         return select(schema, columns), schema.bytes_per_row
 
-    def _build(self, layout: Layout) -> tf.data.Dataset:
+    def _build(self, layout: Layout, here: bool = True) -> tf.data.Dataset:
         dataset = elements.dataset_of(self._source, self._tensors, self._columns, layout, self._bytes_per_row)
         options = tf.data.Options()
         # Each task reads its own partitions already: sharding them again would lose rows.
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-        if self._assert_rows and tf.compat.v1.executing_eagerly_outside_functions():
+        # Another process has partitions of its own.
+        if here and self._assert_rows and tf.compat.v1.executing_eagerly_outside_functions():
             count = self.num_rows()
             if layout.batched:
                 count = count // layout.rows if layout.drop_remainder else -(-count // layout.rows)
             dataset = dataset.apply(tf.data.experimental.assert_cardinality(count))
         return dataset.with_options(options)
+
+    def _batched(self, layout: Layout) -> tf.data.Dataset:
+        again = functools.partial(self._build, layout, here=False)
+        return PlacedDataset(self._build(layout), again, self._placed_name, self._movable)
 
     def num_rows(self) -> int:
         """How many rows a pass in this process has now.
@@ -382,7 +393,7 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
         plain = isinstance(batch_size, int) and isinstance(drop_remainder, bool)
         if self._batch_size is not None or not plain or args or kwargs or batch_size < 1:
             return super().batch(batch_size, drop_remainder, *args, **kwargs)
-        return self._build(Layout(rows=batch_size, batched=True, drop_remainder=drop_remainder, dense=True))
+        return self._batched(Layout(rows=batch_size, batched=True, drop_remainder=drop_remainder, dense=True))
 
     def ragged_batch(
         self,
@@ -397,7 +408,7 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
         other = args or kwargs or tf.as_dtype(row_splits_dtype) != tf.int64
         if self._batch_size is not None or not plain or other or batch_size < 1:
             return super().ragged_batch(batch_size, drop_remainder, row_splits_dtype, *args, **kwargs)
-        return self._build(Layout(rows=batch_size, batched=True, drop_remainder=drop_remainder))
+        return self._batched(Layout(rows=batch_size, batched=True, drop_remainder=drop_remainder))
 
     def padded_batch(
         self,
@@ -418,15 +429,9 @@ class IgniteDataset(tf.data.Dataset):  # type: ignore[misc]
             return super().padded_batch(
                 batch_size, padded_shapes, padding_values, drop_remainder, *args, **kwargs
             )
-        return self._build(Layout(rows=batch_size, batched=True, drop_remainder=drop_remainder, padded=True))
-
-    @property
-    def element_spec(self) -> Any:
-        """What an element looks like."""
-        return self._dataset.element_spec
-
-    def _inputs(self) -> list[tf.data.Dataset]:
-        return [self._dataset]
+        return self._batched(
+            Layout(rows=batch_size, batched=True, drop_remainder=drop_remainder, padded=True)
+        )
 
     def __repr__(self) -> str:
         what = (

@@ -1,0 +1,92 @@
+"""The tasks of a job as remote devices of this process, of which TensorFlow has one set."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from ignite_strategy.gradients.explain import explained
+from ignite_strategy.gradients.link import Link
+
+if TYPE_CHECKING:
+    from ignite_strategy.topology import IgniteClusterResolver
+
+__all__ = ["connect", "disconnect"]
+
+_link: Link | None = None
+_connecting = threading.Lock()
+_held = contextlib.ExitStack()
+
+
+def connect(resolver: IgniteClusterResolver, patience: float) -> Link:
+    """Makes the tasks of a job the remote devices of this process, through a link.
+
+    Raises:
+      TaskLostError: A task is lost.
+      ClusterError: TensorFlow cannot connect.
+    """
+    global _link
+    with _connecting:
+        if _link is not None and _link.leads_to(resolver):
+            return _link
+        if _link is not None:
+            _leave(_link)
+            _link = None
+        link = Link(resolver, patience)
+        cluster: dict[str, dict[int, str]] = {}
+        for kind, index in link.tasks():
+            cluster.setdefault(kind, {})[index] = str(link.endpoint((kind, index)))
+        _held.enter_context(_functions_held())
+        try:
+            tf.config.experimental_connect_to_cluster(
+                tf.train.ClusterSpec(cluster), make_master_device_default=False
+            )
+        except tf.errors.OpError as error:
+            _held.close()
+            reason = explained(error, None, link)
+            link.close()
+            raise reason from error
+        _link = link
+        return link
+
+
+def disconnect(link: Link) -> None:
+    """Leaves the tasks, unless this process is connected to others by now."""
+    global _link
+    with _connecting:
+        if _link is link:
+            _leave(link)
+            _link = None
+
+
+def _leave(link: Link) -> None:
+    if link.is_over:
+        link.cut()  # tasks that do not answer would be waited for
+    with contextlib.suppress(tf.errors.OpError):
+        tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec({}), make_master_device_default=False)
+    _held.close()
+    link.close()
+
+
+@contextlib.contextmanager
+def _functions_held() -> Iterator[None]:
+    """Functions that Python drops meanwhile are dropped afterwards.
+
+    TensorFlow would have every task drop them too, also those that it never gave to the task; the error that this is
+    there then ends other calls to that task.
+    """
+    from tensorflow.python.eager import context
+
+    eager = context.context()
+    dropped: list[str] = []
+    eager.remove_function = dropped.append
+    try:
+        yield
+    finally:
+        del eager.remove_function
+        for name in dropped:
+            eager.remove_function(name)
