@@ -104,7 +104,8 @@ def main() -> int:
     console = Console()
     with (
         tempfile.TemporaryDirectory(prefix="igs-soak-") as temporary,
-        LocalCluster(nodes=3, heap_mb=768, data_mb=2048, full_speed=True) as cluster,
+        # A node that comes back waits for what the others are doing, on a busy machine for minutes.
+        LocalCluster(nodes=3, heap_mb=768, data_mb=2048, full_speed=True, start_timeout=300) as cluster,
         use_default_endpoints(parse_endpoints(cluster.addresses)),
     ):
         soak = Soak(cluster, Path(temporary), console)
@@ -112,16 +113,18 @@ def main() -> int:
         for number in range(len(WORKERS)):
             soak.start(number)
         try:
-            _disturb(soak, options.seconds, options.kills, options.nodes)
+            try:
+                _disturb(soak, options.seconds, options.kills, options.nodes)
+            finally:
+                soak.stop()
+            _check(soak)
         finally:
-            soak.stop()
-        _check(soak)
-        for fault in soak.wrong:
-            console.print(f"WRONG: {fault}", markup=False, highlight=False)
-        console.print(
-            ", ".join(f"{count:,} {what}" for what, count in soak.counts.items())
-            + f", {len(soak.wrong)} faults"
-        )
+            for fault in soak.wrong:
+                console.print(f"WRONG: {fault}", markup=False, highlight=False)
+            console.print(
+                ", ".join(f"{count:,} {what}" for what, count in soak.counts.items())
+                + f", {len(soak.wrong)} faults"
+            )
         return int(bool(soak.wrong))
 
 
