@@ -99,6 +99,8 @@ def _refresh(observer: Any, caches: list[str], every: float) -> None:
     from rich.live import Live
     from rich.text import Text
 
+    from ignite_strategy.topology.sheets import printable
+
     console = Console()
     shown: Any = _drawn(observer.look(caches))  # a first look that fails is an error like others
     with (
@@ -111,7 +113,10 @@ def _refresh(observer: Any, caches: list[str], every: float) -> None:
                 shown = _drawn(observer.look(caches))
                 live.update(shown, refresh=True)
             except IgniteStrategyError as error:  # nodes that come and go, a cache that is dropped
-                live.update(Group(shown, Text(f"\n{error}. Trying again", style="red")), refresh=True)
+                problem = Text(f"{printable(error)}. Trying again", style="red")
+                live.update(
+                    Group(problem, shown), refresh=True
+                )  # above: what is too long for the screen is cut off
 
 
 def _drawn(overview: Overview) -> Any:
