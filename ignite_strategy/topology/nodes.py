@@ -121,6 +121,14 @@ class Topology:
                 return node
         raise NotFoundError(f"Ignite node {node_id} is not in the cluster (topology version {self.version})")
 
+    def placement(self) -> dict[str, list[int]]:
+        """The partitions of every node that is primary for some."""
+        placed: dict[str, list[int]] = {}
+        for partition, primary in enumerate(self.primaries):
+            if primary is not None:
+                placed.setdefault(primary, []).append(partition)
+        return placed
+
     def partitions_of(self, node_id: str) -> tuple[int, ...]:
         """The partitions for which a node is primary."""
         return tuple(p for p, primary in enumerate(self.primaries) if primary == node_id)

@@ -181,16 +181,16 @@ class Overview:
             )
         return layout
 
-    def served(self, node: str) -> Traffic:
-        """What the datasets of all tasks have read from a node; local if the task runs beside it."""
-        sums = [0, 0, 0, 0]
+    def served(self) -> dict[str, Traffic]:
+        """What the datasets of all tasks have read from each node; local if the task runs beside it."""
+        sums: dict[str, list[int]] = {}
         for _, task in self.tasks:
             for entry in task.readers:
-                if entry["node"] == node:
-                    at = 0 if task.node == node else 2
-                    sums[at] += int(entry["rows"])
-                    sums[at + 1] += int(entry["bytes"])
-        return Traffic(*sums)
+                counts = sums.setdefault(str(entry["node"]), [0, 0, 0, 0])
+                at = 0 if task.node == entry["node"] else 2
+                counts[at] += int(entry["rows"])
+                counts[at + 1] += int(entry["bytes"])
+        return {node: Traffic(*counts) for node, counts in sums.items()}
 
 
 def node_address(node: Node) -> str:

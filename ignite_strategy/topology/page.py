@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
@@ -117,8 +117,10 @@ def _map(overview: Overview, topology: Topology, hues: dict[tuple[str, str, int]
         count = len(topology.primaries)
         yield f"<h3>{_text(topology.cache)}: {count:,} partitions{_text(by)}</h3>"
         yield '<div class="map">'
+        placed = topology.placement()
+        by_partition = job.readers_of(topology.cache) if job else {}
         for node in overview.nodes:
-            parts = _parts(topology, node.id, job)
+            parts = _parts(placed.get(node.id, []), by_partition, job)
             yield _node(node_address(node), node.id, parts, count, hues)
         lost = [p for p, primary in enumerate(topology.primaries) if primary is None]
         if lost:
@@ -128,16 +130,13 @@ def _map(overview: Overview, topology: Topology, hues: dict[tuple[str, str, int]
         yield "</div>"
 
 
-def _parts(topology: Topology, node: str, job: JobView | None) -> list[_Part]:
-    mine = topology.partitions_of(node)
-    if job is None:
-        return [_Part(list(mine))] if mine else []
-    readers = job.readers_of(topology.cache)
+def _parts(mine: Sequence[int], readers: Mapping[int, TaskRecord], job: JobView | None) -> list[_Part]:
+    """The partitions of one node by who reads them."""
     parts: dict[tuple[str, int] | None, _Part] = {}
     for partition in mine:
         task = readers.get(partition)
         key = (task.type, task.index) if task else None
-        parts.setdefault(key, _Part([], job, task)).partitions.append(partition)
+        parts.setdefault(key, _Part([], job if task else None, task)).partitions.append(partition)
     return list(parts.values())
 
 

@@ -99,16 +99,20 @@ _TRAFFIC = _numbers(("rows local", "bytes local", "rows remote", "bytes remote")
 
 def _nodes(overview: Overview) -> Sheet:
     rows = []
+    placed = [(topology.cache, topology.placement()) for topology in overview.caches]
+    tasks: dict[str, list[str]] = {}
+    for _, task in overview.tasks:
+        tasks.setdefault(task.node, []).append(f"{task.type} {task.index}")
+    served = overview.served()
     for node in overview.nodes:
-        primary = [(topology.cache, topology.partitions_of(node.id)) for topology in overview.caches]
-        here = [f"{task.type} {task.index}" for _, task in overview.tasks if task.node == node.id]
+        primary = [(cache, placement.get(node.id, ())) for cache, placement in placed]
         rows.append(
             (
                 f"{node_address(node)}\n{node.id}",
                 _agent(overview, node.id),
                 "\n".join(f"{cache}: {shortened(parts)}" for cache, parts in primary if parts),
-                ", ".join(here),
-                *_traffic(overview.served(node.id)),
+                ", ".join(tasks.get(node.id, ())),
+                *_traffic(served.get(node.id, Traffic())),
             )
         )
     columns = tuple(map(Column, ("node", "agent", "primary for", "tasks"))) + _TRAFFIC
@@ -128,7 +132,8 @@ def _caches(overview: Overview) -> Sheet:
     rows = []
     for topology in overview.caches:
         missing = [p for p, primary in enumerate(topology.primaries) if primary is None]
-        spread = [len(topology.partitions_of(node.id)) for node in overview.nodes]
+        placed = topology.placement()
+        spread = [len(placed.get(node.id, ())) for node in overview.nodes]
         readers = [job.id for job in overview.jobs if topology.cache in job.caches]
         rows.append(
             (

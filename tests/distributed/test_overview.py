@@ -117,7 +117,7 @@ def test_the_overview(beside: Agents, job: Any) -> None:
     with Observer(parse_endpoints(beside.cluster.addresses[:1])) as observer:
         while True:
             overview = observer.look()
-            rows = sum(overview.served(node.id).local_rows for node in overview.nodes)
+            rows = sum(traffic.local_rows for traffic in overview.served().values())
             if rows == 400 and all(view.proven for view in overview.agents.values()):
                 break
             assert time.monotonic() < deadline, overview

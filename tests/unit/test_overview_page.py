@@ -141,8 +141,7 @@ def test_a_terminal_obeys_no_name() -> None:
 
 def test_traffic() -> None:
     overview = _overview()
-    assert overview.served("a") == Traffic(5, 50, 3, 30)
-    assert overview.served("b") == Traffic(2_000_000, 20_000_000, 0, 0)
+    assert overview.served() == {"a": Traffic(5, 50, 3, 30), "b": Traffic(2_000_000, 20_000_000, 0, 0)}
     assert traffic_of(overview.jobs[0].tasks[1]) == Traffic(2_000_000, 20_000_000, 3, 30)
 
 
