@@ -12,7 +12,7 @@ from ignite_strategy.errors import GradientError, PreconditionError
 from ignite_strategy.gradients.combine import Aggregate, combine
 from ignite_strategy.gradients.explain import describe, explained, no_rows, not_finite, workers_of
 from ignite_strategy.gradients.part import Part, pass_over, rows_of
-from ignite_strategy.gradients.remote import connect, disconnect
+from ignite_strategy.gradients.remote import connect, disconnect, own_executor
 from ignite_strategy.gradients.traced import TracedLoss
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class _Call:
         try:
             with tf.device("CPU:0"):
                 weights, values = list(map(tf.constant, weights)), list(map(tf.constant, values))
-            with tf.device(f"/job:{kind}/replica:0/task:{index}/device:CPU:0"):
+            with tf.device(f"/job:{kind}/replica:0/task:{index}/device:CPU:0"), own_executor():
                 self.result = [tensor.numpy() for tensor in work(weights, values)]
         except BaseException as error:
             self.error = error

@@ -33,7 +33,7 @@ MAY_BE_LOSS = (
 # Some of them are the user's own far more often: a lost task has been noticed by then, or is soon.
 _SECONDS = {tf.errors.InvalidArgumentError: 1.0, tf.errors.NotFoundError: 1.0}
 _LONGEST = 2000
-_NODE = re.compile(r"\s*\[\[[^\n]*|\s*\[Op:[^\]]*\]")
+_NODE = re.compile(r"\s*\[\[[^\n]*|\s*\[Op:[^\]]*\]|\{\{[^}]*\}\} ?")
 _STACK = re.compile(
     r"\s|$|=+$|:?\{|\(?\d+\) |(\w+: )?(Graph execution error|Detected at node|Node: |Original stack trace|From /job"
     r"|Additional GRPC)"

@@ -15,7 +15,7 @@ from ignite_strategy.gradients.link import Link
 if TYPE_CHECKING:
     from ignite_strategy.topology import IgniteClusterResolver
 
-__all__ = ["connect", "disconnect"]
+__all__ = ["connect", "disconnect", "own_executor"]
 
 _link: Link | None = None
 _connecting = threading.Lock()
@@ -90,3 +90,19 @@ def _functions_held() -> Iterator[None]:
         del eager.remove_function
         for name in dropped:
             eager.remove_function(name)
+
+
+@contextlib.contextmanager
+def own_executor() -> Iterator[None]:
+    """Ops of the block, in this thread, fail for themselves: by default an error of one task's ends those of all."""
+    from tensorflow.python.eager import context, executor
+
+    own = executor.new_executor(enable_async=False)
+    try:
+        with context.executor_scope(own):
+            yield
+    finally:
+        # It raises an error again for whoever waits for it, and the last one waits when it is deleted.
+        with contextlib.suppress(tf.errors.OpError):
+            own.wait()
+        own.clear_error()
