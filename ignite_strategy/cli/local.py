@@ -39,6 +39,11 @@ def up(
         10800, min=1024, max=65000, help="Thin client port of the first node; the others take the next ones."
     ),
     agents: bool = typer.Option(True, help="Start an agent beside each node, which TensorFlow jobs need."),
+    allow_scripts: bool = typer.Option(
+        False,
+        "--allow-scripts",
+        help="Let the agents run scripts, for 'start' of this user: with a new key in the folder.",
+    ),
     folder: Optional[Path] = typer.Option(
         None, help="Where logs and work files go; without it a temporary folder that is removed at the end."
     ),
@@ -61,7 +66,7 @@ def up(
     """  # noqa: D301
     from ignite_strategy.cli import up as command
 
-    options = command.UpOptions(nodes, port, agents, folder, heap, data, full_speed)
+    options = command.UpOptions(nodes, port, agents, folder, heap, data, full_speed, allow_scripts)
     if detach:
         command.run_detached(options)
     else:

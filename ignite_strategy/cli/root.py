@@ -21,6 +21,7 @@ __all__ = ["run"]
 class _Entry(NamedTuple):
     module: str
     summary: str
+    app: str = "app"
 
 
 # The summaries are here, not in the modules, so that --help imports none of them.
@@ -36,6 +37,16 @@ _COMMANDS = {
         "ignite_strategy.cli.doctor", "Find out what is wrong with a cluster, and how to mend it."
     ),
     "agent": _Entry("ignite_strategy.cli.agent", "Run TensorFlow tasks beside one Ignite node."),
+    "start": _Entry(
+        "ignite_strategy.cli.jobs", "Run a script on the cluster, with a task beside each node.", "start"
+    ),
+    "run": _Entry("ignite_strategy.cli.jobs", "Run a program once for each task, with its TF_CONFIG.", "run"),
+    "attach": _Entry("ignite_strategy.cli.jobs", "Follow a script that runs.", "attach"),
+    "stop": _Entry("ignite_strategy.cli.jobs", "End a script and its tasks.", "stop"),
+    "ps": _Entry("ignite_strategy.cli.jobs", "List the jobs of a cluster.", "ps"),
+    "describe": _Entry("ignite_strategy.cli.jobs", "Show a job and its tasks.", "describe"),
+    "logs": _Entry("ignite_strategy.cli.jobs", "Print what a script or a task has written.", "logs"),
+    "key": _Entry("ignite_strategy.cli.jobs", "Make a key for agents that run scripts.", "key"),
 }
 
 _HELP = """TensorFlow training inside an Apache Ignite cluster.
@@ -75,7 +86,7 @@ class _Lazy(typer.core.TyperGroup):
             return None
         if self._describing:
             return typer.core.TyperCommand(cmd_name, help=entry.summary)
-        command = typer.main.get_command(importlib.import_module(entry.module).app)
+        command = typer.main.get_command(getattr(importlib.import_module(entry.module), entry.app))
         command.name = cmd_name
         return command
 

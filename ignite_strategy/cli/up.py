@@ -36,6 +36,7 @@ class UpOptions(NamedTuple):
     heap: int
     data: int
     full_speed: bool
+    allow_scripts: bool
 
     def arguments(self) -> list[str]:
         """The same as command line arguments."""
@@ -43,6 +44,8 @@ class UpOptions(NamedTuple):
         found.append("--agents" if self.agents else "--no-agents")
         if self.full_speed:
             found.append("--full-speed")
+        if self.allow_scripts:
+            found.append("--allow-scripts")
         return [*found, f"--folder={self.folder}"] if self.folder else found
 
 
@@ -120,6 +123,7 @@ def _start(options: UpOptions) -> LocalCluster:
         heap_mb=options.heap,
         data_mb=options.data,
         full_speed=options.full_speed,
+        scripts=options.allow_scripts,
     )
 
 
@@ -131,6 +135,7 @@ def _describe(cluster: LocalCluster, options: UpOptions) -> state.RunningCluster
         logs=[str(node.log) for node in cluster.nodes],
         folder=str(cluster.folder),
         agents=options.agents,
+        key_file=str(cluster.key_file) if cluster.key_file else None,
     )
 
 

@@ -69,9 +69,11 @@ class LocalCluster(Embedded):
         ``zookeeper=cluster.zookeeper.address``.
       discovery: ``"zookeeper"``: the nodes find each other through a ZooKeeper server, which is started for them; by
         default they do so by themselves.
+      scripts: The key file with which the agents run users' scripts, or True for a new one in ``folder``.
 
     Attributes:
       nodes: The nodes.
+      key_file: The key with which the agents run scripts, if they do.
       zookeeper: The ZooKeeper server, if there is one.
 
     Raises:
@@ -104,6 +106,7 @@ class LocalCluster(Embedded):
         security: Security | None = None,
         zookeeper: bool = False,
         discovery: str | None = None,
+        scripts: str | Path | bool = False,
     ) -> None:
         if nodes < 1:
             raise InvalidArgumentError(f"a cluster needs at least one node, not {nodes}")
@@ -138,6 +141,7 @@ class LocalCluster(Embedded):
         self._config = Path(config) if config else cluster_file(kind)
         self._start_timeout = start_timeout
         super().__init__(folder)
+        self.key_file = self._key_file(scripts)
         self.nodes: list[LocalNode] = []
         self.zookeeper: LocalZooKeeper | None = None
         if zookeeper or self._discovery:
@@ -266,6 +270,18 @@ class LocalCluster(Embedded):
             node.name, node.plan.command(), node.plan.environment(), node.log, node.plan.folder
         )
 
+    def _key_file(self, scripts: str | Path | bool) -> Path | None:
+        from ignite_strategy.runtime.scripts.signing import create_key, read_key
+
+        if not scripts:
+            return None
+        path = self.folder / "scripts.key" if scripts is True else Path(scripts).absolute()
+        if scripts is not True or path.exists():
+            read_key(path)  # refuses one that the agents would
+        else:
+            create_key(path)
+        return path
+
     def _start_agents(self) -> None:
         for node in self.nodes:
             name = f"agent-{node.index}"
@@ -273,6 +289,8 @@ class LocalCluster(Embedded):
             argv += ["--folder", str(self.folder / name)]
             if self._agents_meet and self.zookeeper is not None:
                 argv += ["--zookeeper", self.zookeeper.address]
+            if self.key_file is not None:
+                argv += ["--allow-scripts", "--key-file", str(self.key_file)]
             environment = _agent_environment(self.security)
             self._processes.spawn(name, argv, environment, self.folder / f"{name}.log", self.folder)
 

@@ -39,6 +39,7 @@ class RunningCluster:
       logs: The log file of each node.
       folder: Where logs and work files are.
       agents: Whether agents run beside the nodes.
+      key_file: The key with which they run scripts; ``None`` if they run none.
     """
 
     port: int
@@ -47,6 +48,7 @@ class RunningCluster:
     logs: list[str]
     folder: str
     agents: bool
+    key_file: str | None = None
 
 
 @contextlib.contextmanager

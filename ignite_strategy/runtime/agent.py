@@ -1,7 +1,8 @@
 """The agent: runs beside one Ignite node, and starts, watches and stops TensorFlow tasks for it.
 
 It registers the node's id with a lease, looks for requests, and obeys only data of a fixed form: it starts nothing but
-``ignite_strategy.runtime.task``. When its node goes it stops its tasks and waits for the node to come back.
+``ignite_strategy.runtime.task``, and users' scripts only if it has a key with which the request is signed. When its
+node goes it stops its tasks and waits for the node to come back.
 """
 
 from __future__ import annotations
@@ -30,14 +31,19 @@ from ignite_strategy.errors import (
     PreconditionError,
     UnsupportedError,
 )
-from ignite_strategy.runtime.agent_jobs import AgentJob, keep_newest, refuse
+from ignite_strategy.runtime.agent_jobs import AgentJob, keep_newest, refuse, was_started_before
 from ignite_strategy.runtime.collector import collect_job, remove_part
 from ignite_strategy.runtime.gpus import find_gpus
 from ignite_strategy.runtime.janitor import Janitor
+from ignite_strategy.runtime.logs import LogServer
 from ignite_strategy.runtime.processes import die_with_parent, is_running, start_ticks
 from ignite_strategy.runtime.records import AGENTS, JOBS, AgentRecord, JobRecord, Request, request_key
 from ignite_strategy.runtime.registry import Lease, LeaseView, Registry, Value, open_registry
 from ignite_strategy.runtime.registry.zookeeper import check
+from ignite_strategy.runtime.scripts.agent import AgentScripts
+from ignite_strategy.runtime.scripts.hosted import HostedScript
+from ignite_strategy.runtime.scripts.signing import Key, read_key
+from ignite_strategy.runtime.supervisor import TaskProcess
 from ignite_strategy.settings import Endpoint, Timeouts, ZooKeeper, parse_endpoint
 from ignite_strategy.topology.address import advertise_address
 from ignite_strategy.topology.nodes import Caller, Node, connect, list_nodes
@@ -63,6 +69,7 @@ class Agent:
       tend_every: How often file systems are looked through for what nobody needs any more, in seconds.
       zookeeper: Where it meets its clients, if not in a cache of the cluster.
       gpus: The GPUs that its tasks may use.
+      key: Requests to run users' scripts are signed with it; without one there are none.
     """
 
     def __init__(
@@ -73,8 +80,10 @@ class Agent:
         tend_every: float = 30.0,
         zookeeper: ZooKeeper | None = None,
         gpus: tuple[str, ...] = (),
+        key: Key | None = None,
     ) -> None:
         self._gpus = gpus
+        self._key = key
         self._endpoint = node
         self._zookeeper = zookeeper
         self._folder = folder
@@ -137,6 +146,7 @@ class Agent:
             instance=self._instance,
             version=__version__,
             gpus=self._gpus,
+            scripts=self._key.fingerprint if self._key else "",
         )
         key = f"{AGENTS}/{node.id}"
         for _ in range(round(3 * AGENT_TTL / 0.5)):
@@ -199,6 +209,17 @@ class _Session:
         self._look_at_others: float | None = None
         self._polled = 0.0
         self._complained: set[str] = set()
+        self._logs = LogServer(registry, node.id, agent._folder)
+        self._scripts = AgentScripts(
+            registry,
+            node.id,
+            agent._endpoint,
+            host,
+            agent._instance,
+            agent._folder,
+            agent._key,
+            agent._zookeeper,
+        )
 
     def loop(self) -> None:
         """Until the agent is stopped, or the node or the lease is lost."""
@@ -212,11 +233,15 @@ class _Session:
                 self._poll()
             for job in self._jobs.values():
                 job.pump()
+            self._scripts.pump()
             self._listen(0.05 if self._jobs else _POLL_SECONDS)
 
     def _listen(self, seconds: float) -> None:
-        """Waits until a task says something."""
-        running = [task for job in self._jobs.values() for task in job.tasks.values() if not task.ended]
+        """Waits until a task or a script says something."""
+        running: list[TaskProcess | HostedScript] = [
+            task for job in self._jobs.values() for task in job.tasks.values() if not task.ended
+        ]
+        running += self._scripts.scripts()
         if not running:
             self._agent._stop.wait(seconds)
             return
@@ -257,6 +282,8 @@ class _Session:
         for job in set(self._known) - set(views) - set(self._jobs):
             if collect_job(self._registry, self._known[job][1]):
                 del self._known[job]
+        self._scripts.poll()
+        self._logs.poll()
 
     def _follow(self, record: JobRecord, view: LeaseView) -> None:
         running = self._jobs.get(record.job)
@@ -285,16 +312,19 @@ class _Session:
             if (request.job, request.node) != (record.job, self._node.id):
                 raise PreconditionError(f"the request is for job {request.job} on node {request.node}")
             self._check_gpus(request)
+            if request.attempt != record.attempt:
+                return
+            # What an earlier run of this agent started is not started again, whoever signed it.
+            is_old = was_started_before(self._registry, request, self._agent._instance)
+            program = None if is_old else self._scripts.accept(request)
         except IgniteStrategyError as error:
             if self._complain(record.job, error):
                 refuse(
                     self._registry, record.job, record.attempt, self._node.id, self._agent._instance, error
                 )
             return
-        if request.attempt != record.attempt:
-            return
         if running is not None:
-            running.change(request)
+            running.change(request, program)
             return
         keep_newest(self._agent._folder)
         self._jobs[record.job] = AgentJob(
@@ -304,6 +334,8 @@ class _Session:
             self._host,
             self._agent._endpoint,
             self._agent._folder,
+            program,
+            self._agent._zookeeper,
         )
 
     def _check_gpus(self, request: Request) -> None:
@@ -333,22 +365,31 @@ class _Session:
         return True
 
     def close(self) -> None:
-        """Ends every task, tells what can be told, and gives up the lease; bounded."""
+        """Ends every task and script, tells what can be told, and gives up the lease; bounded."""
+        self._scripts.close()
         for job in self._jobs.values():
             job.stop()
         until = time.monotonic() + _STOP_SECONDS
-        while any(not job.ended for job in self._jobs.values()) and time.monotonic() < until:
+        while self._has_some() and time.monotonic() < until:
             for job in self._jobs.values():
                 for task in job.tasks.values():
                     task.pump()
+            for script in self._scripts.scripts():
+                script.pump()
             time.sleep(0.02)
         node_lost = "" if self._agent._stop.is_set() else self._node_problem()
         for job in self._jobs.values():
             job.kill()
         self._farewell(node_lost)
 
+    def _has_some(self) -> bool:
+        """Whether a task or a script is left."""
+        scripts = self._scripts.scripts()
+        return any(not job.ended for job in self._jobs.values()) or any(not each.ended for each in scripts)
+
     def _farewell(self, node_lost: str) -> None:
         try:
+            self._scripts.kill()
             for job in self._jobs.values():
                 job.report(node_lost)
             self._lease.release()
@@ -375,6 +416,7 @@ def serve(
     die_with: int | None = None,
     zookeeper: str | None = None,
     gpus: str | None = None,
+    key_file: Path | None = None,
 ) -> None:
     """Runs an agent in this process until SIGTERM or SIGINT.
 
@@ -385,14 +427,21 @@ def serve(
       die_with: Pid of the parent with which it ends.
       zookeeper: Where it meets its clients, if not in a cache of the cluster.
       gpus: The GPUs that its tasks may use, ``0,1`` or ``none``; by default those of ``CUDA_VISIBLE_DEVICES``, or all.
+      key_file: Runs users' scripts for whoever has this key; without one for nobody.
     """
+    key = read_key(key_file) if key_file is not None else None
     if die_with is not None:
         die_with_parent(die_with, signal.SIGTERM)
     endpoint, meeting = parse_endpoint(node), ZooKeeper.of(zookeeper)
     if meeting is not None:
         check(meeting)
     agent = Agent(
-        endpoint, folder or default_folder(endpoint), advertise, zookeeper=meeting, gpus=find_gpus(gpus)
+        endpoint,
+        folder or default_folder(endpoint),
+        advertise,
+        zookeeper=meeting,
+        gpus=find_gpus(gpus),
+        key=key,
     )
     signal.signal(signal.SIGTERM, agent.stop)
     signal.signal(signal.SIGINT, agent.stop)
@@ -407,6 +456,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--advertise", metavar="HOST", help="address under which the tasks are reached")
     parser.add_argument("--zookeeper", metavar="HOSTS", help="where it meets its clients")
     parser.add_argument("--gpus", metavar="LIST", help="GPUs for tasks: 0,1 or none; by default all")
+    parser.add_argument("--key-file", type=Path, help="run users' scripts that are signed with this key")
     parser.add_argument("--die-with", type=int, metavar="PID", help="end with this parent process")
     options: dict[str, Any] = vars(parser.parse_args(arguments))
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s agent: %(message)s")

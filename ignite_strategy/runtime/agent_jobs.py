@@ -15,14 +15,17 @@ from ignite_strategy.runtime.records import (
     ClusterRecord,
     Request,
     Status,
+    TaskRequest,
     TaskStatus,
     cluster_key,
     request_key,
     status_key,
 )
 from ignite_strategy.runtime.registry import Registry
+from ignite_strategy.runtime.scripts.member_process import MemberProcess, member_plan
+from ignite_strategy.runtime.scripts.records import Program
 from ignite_strategy.runtime.supervisor import TaskProcess
-from ignite_strategy.settings import Endpoint
+from ignite_strategy.settings import Endpoint, ZooKeeper
 from ignite_strategy.topology.assignment import TaskKey
 
 __all__ = ["AgentJob"]
@@ -41,12 +44,24 @@ class AgentJob:
       host: Under which the tasks are reached.
       node: Where the node listens.
       folder: The agent's folder.
+      program: The user's program that is run in place of TensorFlow servers; the request was found to be signed.
+      zookeeper: Where the registry is, if not in the cluster.
     """
 
     def __init__(
-        self, registry: Registry, request: Request, instance: str, host: str, node: Endpoint, folder: Path
+        self,
+        registry: Registry,
+        request: Request,
+        instance: str,
+        host: str,
+        node: Endpoint,
+        folder: Path,
+        program: Program | None = None,
+        zookeeper: ZooKeeper | None = None,
     ) -> None:
         self.request = request
+        self._program, self._zookeeper = program, zookeeper
+        self._workspace = folder / "scripts" / request.job
         self.tasks: dict[TaskKey, TaskProcess] = {}
         self._registry = registry
         self._instance = instance
@@ -60,9 +75,9 @@ class AgentJob:
         if not self._was_started_before():
             self._begin()
 
-    def change(self, request: Request) -> None:
+    def change(self, request: Request, program: Program | None = None) -> None:
         """Goes over to another attempt: tasks that it names again run on, all others are ended or started."""
-        self.request = request
+        self.request, self._program = request, program
         self._refused, self._lost = "", {}
         wanted = {task.key: task.attempt for task in request.tasks}
         for key, task in list(self.tasks.items()):
@@ -81,11 +96,18 @@ class AgentJob:
                 folder = self._root / str(task.attempt)
                 folder.mkdir(parents=True, exist_ok=True)
                 environment = task_environment(request, task, self._node, folder)
-                self.tasks[task.key] = TaskProcess(request.job, task, environment, folder)
+                self.tasks[task.key] = self._process(task, environment, folder)
         except OSError as error:
             self._refused = f"cannot start its tasks: {error}"
             self.stop()
         self.report()
+
+    def _process(self, task: TaskRequest, environment: dict[str, str], folder: Path) -> TaskProcess:
+        if self._program is None:
+            return TaskProcess(self.job, task, environment, folder)
+        workspace = self._workspace / f"{task.attempt}-{task.key.type}-{task.key.index}"
+        plan = member_plan(self._program, self._node, environment, workspace, self._zookeeper)
+        return MemberProcess(self.job, task, folder, plan)
 
     @property
     def job(self) -> str:
@@ -99,11 +121,8 @@ class AgentJob:
 
     def _was_started_before(self) -> bool:
         """Another run of this agent started these tasks; they ended with it, and the client must know."""
-        before = self._registry.get(status_key(self.job, self.request.node))
-        if before is None:
-            return False
-        status = Status.from_json(before)
-        if status.attempt != self.request.attempt or status.instance == self._instance:
+        status = was_started_before(self._registry, self.request, self._instance)
+        if status is None:
             return False
         gone = "its agent was restarted, and the task ended with it"
         self._lost = {
@@ -158,6 +177,17 @@ class AgentJob:
         """Removes what the registry has about this node's part of the job."""
         self._registry.delete(request_key(self.job, self.request.node))
         self._registry.delete(status_key(self.job, self.request.node))
+        if self._program is not None:
+            shutil.rmtree(self._workspace, ignore_errors=True)
+
+
+def was_started_before(registry: Registry, request: Request, instance: str) -> Status | None:
+    """What another run of this agent reported of the tasks of a request; ``None`` if it did not start them."""
+    before = registry.get(status_key(request.job, request.node))
+    if before is None:
+        return None
+    status = Status.from_json(before)
+    return status if status.attempt == request.attempt and status.instance != instance else None
 
 
 def refuse(

@@ -11,14 +11,14 @@ from ignite_strategy.runtime.records import Request, TaskRequest
 from ignite_strategy.settings import Endpoint
 from ignite_strategy.topology.ranges import format_ranges
 
-__all__ = ["PARTITIONS_VARIABLE", "task_environment"]
+__all__ = ["FROM_AGENT", "PARTITIONS_VARIABLE", "task_environment"]
 
 PARTITIONS_VARIABLE = "IGNITE_STRATEGY_PARTITIONS"
 # The kernel limits one variable to 128 KiB; far below that a file is kinder to whoever looks at the process.
 _LONGEST_VALUE = 16 * 1024
 # How Python and its libraries are found, and where temporary files go: the operator's choice for the agent. PATH is
 # not among them: a task starts nothing.
-_FROM_AGENT = (
+FROM_AGENT = (
     "HOME",
     "LANG",
     "LC_ALL",
@@ -65,7 +65,7 @@ def task_environment(
     own = os.environ if inherited is None else inherited
     count = cores or len(os.sched_getaffinity(0))
     environment = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # so that a number means the same GPU to every task
-    environment |= {name: own[name] for name in _FROM_AGENT if own.get(name)}
+    environment |= {name: own[name] for name in FROM_AGENT if own.get(name)}
     environment.update(
         {
             "IGFS_HOST": node.host,

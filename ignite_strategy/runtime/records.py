@@ -102,6 +102,7 @@ class AgentRecord:
       instance: Unique per run of the agent.
       version: Version of this package.
       gpus: The GPUs that its tasks may use, as ``CUDA_VISIBLE_DEVICES`` names them.
+      scripts: The fingerprint of the key with which requests to run scripts are signed; empty if it runs none.
     """
 
     node: str
@@ -112,6 +113,7 @@ class AgentRecord:
     instance: str
     version: str
     gpus: tuple[str, ...] = ()
+    scripts: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As a registry value."""
@@ -129,6 +131,7 @@ class AgentRecord:
             "instance": str,
             "version": str,
             "gpus": list,
+            "scripts": str,
         }
         body = _body(data, kinds, "an agent's record")
         return AgentRecord(**{**body, "gpus": _gpus(body["gpus"], "an agent")})
@@ -197,6 +200,8 @@ class Request:
       node: Id of the node.
       tasks: The tasks.
       environment: Variables for them, of a short list only.
+      program: The user's program that is run in their place, signed: see
+        :class:`ignite_strategy.runtime.scripts.records.RunRequest`; empty for TensorFlow servers.
     """
 
     job: str
@@ -204,10 +209,11 @@ class Request:
     node: str
     tasks: tuple[TaskRequest, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
+    program: Mapping[str, Any] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
-        """As a registry value."""
-        tasks = [
+    def tasks_to_json(self) -> list[dict[str, Any]]:
+        """The tasks as JSON."""
+        return [
             {
                 "task": task.key.name,
                 "partitions": {c: format_ranges(p) for c, p in task.partitions.items()},
@@ -217,13 +223,17 @@ class Request:
             }
             for task in self.tasks
         ]
+
+    def to_json(self) -> dict[str, Any]:
+        """As a registry value."""
         return {
             "schema": _SCHEMA,
             "job": self.job,
             "attempt": self.attempt,
             "node": self.node,
-            "tasks": tasks,
+            "tasks": self.tasks_to_json(),
             "environment": dict(self.environment),
+            "program": dict(self.program),
         }
 
     @staticmethod
@@ -233,14 +243,22 @@ class Request:
         Raises:
           InvalidArgumentError: An unknown field, a variable that a request may not set, a task that cannot be.
         """
-        kinds = {"job": str, "attempt": int, "node": str, "tasks": list, "environment": dict}
+        kinds = {
+            "job": str,
+            "attempt": int,
+            "node": str,
+            "tasks": list,
+            "environment": dict,
+            "program": dict,
+        }
         body = _body(data, kinds, "a request")
         checked_name(body["job"], "job id")
         checked_name(body["node"], "node id")
         tasks = tuple(_task_request(task) for task in body["tasks"])
         if not tasks or len({task.key for task in tasks}) != len(tasks):
             raise InvalidArgumentError(f"the tasks of request {body['job']!r} are none, or one twice")
-        return Request(body["job"], body["attempt"], body["node"], tasks, _environment(body["environment"]))
+        environment = _environment(body["environment"])
+        return Request(body["job"], body["attempt"], body["node"], tasks, environment, body["program"])
 
 
 def _task_request(data: Any) -> TaskRequest:
@@ -308,7 +326,7 @@ class TaskStatus:
 
     Attributes:
       state: ``starting``, ``reserved`` (its port is known), ``loaded`` (TensorFlow and our ops too), ``serving``,
-        ``exited`` (by itself) or ``stopped`` (by its agent).
+        ``exited`` (by itself), ``done`` (a user's program that ended well) or ``stopped`` (by its agent).
       port: Its port, 0 before it is known.
       pid: Its process.
       exit: Exit code, negative = the signal; ``None`` while it runs.
@@ -330,7 +348,7 @@ class TaskStatus:
     attempt: int = 1
 
 
-_TASK_STATES = ("starting", "reserved", "loaded", "serving", "exited", "stopped")
+_TASK_STATES = ("starting", "reserved", "loaded", "serving", "exited", "done", "stopped")
 _TASK_STATUS_KINDS = {
     "state": str,
     "port": int,

@@ -482,7 +482,7 @@ class JobRunner:
             if view is None or not view.alive:
                 continue  # its tasks ended with it
             if status is None or any(
-                task.state not in ("exited", "stopped") for task in status.tasks.values()
+                task.state not in ("exited", "done", "stopped") for task in status.tasks.values()
             ):
                 return False
         return True

@@ -38,6 +38,8 @@ class TaskProcess:
       folder: Where it runs and logs.
     """
 
+    module = "ignite_strategy.runtime.task"
+
     def __init__(self, job: str, request: TaskRequest, environment: dict[str, str], folder: Path) -> None:
         self.key = request.key
         self.attempt = request.attempt
@@ -51,7 +53,7 @@ class TaskProcess:
         self._heard = time.monotonic()
         self._stopping: float | None = None
         self._told: dict[str, Any] | None = None
-        command = [sys.executable, "-m", "ignite_strategy.runtime.task", "--job", job]
+        command = [sys.executable, "-m", self.module, "--job", job]
         command += ["--task", request.key.name, "--agent", str(os.getpid()), "--port", str(request.port)]
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(
@@ -80,7 +82,7 @@ class TaskProcess:
     @property
     def ended(self) -> bool:
         """Its process is gone."""
-        return self._state in ("exited", "stopped")
+        return self._state in ("exited", "done", "stopped")
 
     @property
     def serving(self) -> bool:

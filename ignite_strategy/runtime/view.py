@@ -38,7 +38,7 @@ class JobView:
         """The tasks as last reported, in the assignment's order."""
         records = []
         for share in self._assignment.tasks:
-            status = self._status_of(share.key)
+            status = self.status_of(share.key)
             report = self.status.statuses.get(share.node) if self.status else None
             records.append(
                 TaskRecord(
@@ -89,7 +89,7 @@ class JobView:
     def lost_error(self, failure: machine.Failure) -> TaskLostError:
         """The error for a loss that ends the job."""
         record = next((r for r in self.tasks() if (r.type, r.index) == failure.task), None)
-        status = self._status_of(failure.task) if failure.task else None
+        status = self.status_of(failure.task) if failure.task else None
         return TaskLostError(
             f"{failure.reason}. Start the program again: it resumes from the last checkpoint in its model directory",
             kind="agent" if failure.loss is machine.Loss.REFUSED else failure.loss.value,
@@ -100,6 +100,7 @@ class JobView:
             exit_code=status.exit if status else None,
         )
 
-    def _status_of(self, key: TaskKey) -> TaskStatus | None:
+    def status_of(self, key: TaskKey) -> TaskStatus | None:
+        """What is reported of one task."""
         report = self.status.statuses.get(self._assignment[key].node) if self.status else None
         return report.tasks.get(key) if report else None

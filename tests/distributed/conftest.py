@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyignite
 import pytest
@@ -15,7 +16,9 @@ import pytest
 from ignite_strategy.local import LocalCluster
 from ignite_strategy.runtime.records import AGENTS
 from ignite_strategy.runtime.registry import IgniteRegistry
+from ignite_strategy.runtime.scripts.signing import create_key
 from ignite_strategy.settings import parse_endpoints
+from ignite_strategy.topology.caches import connect, create_cache
 
 CACHE = "igs-p2-RUNTIME"
 
@@ -86,3 +89,21 @@ def agents(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> I
     running = Agents(cluster, tmp_path_factory.mktemp("agents"))
     yield running
     running.close()
+
+
+@pytest.fixture(scope="session")
+def scripts_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Two nodes of its own, with agents that have a key."""
+    from tests.distributed.house import CACHE as OWN
+    from tests.distributed.house import House
+
+    key_file = tmp_path_factory.mktemp("key") / "key"
+    create_key(key_file)
+    with LocalCluster(nodes=2) as running:
+        with contextlib.closing(connect(running.addresses)) as client:
+            create_cache(client, OWN, partitions=2)
+        agents = Agents(running, tmp_path_factory.mktemp("agents"), [["--key-file", str(key_file)]] * 2)
+        house = House(agents, key_file, tmp_path_factory.mktemp("nothing"))
+        yield house
+        house.registry.close()
+        agents.close()
