@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ __all__ = ["FileStatus", "FileSystem", "Finding", "Report", "Usage"]
 
 # Small reads; whole blocks are kept and asked for ahead by the native reader.
 _READ_BUFFER = 1 << 17
+_FRAMES_OF_EXIT = 6  # between a file's close() and the __exit__ of whoever wraps it
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,7 @@ class FileSystem:
 
         Returns:
           A binary file object. One for writing publishes on ``flush()`` and ``close()``; when a ``with`` block ends
-          with an exception, nothing more is published.
+          with an exception, nothing more is published, also if the block is that of an object around this one.
         """
         if mode in ("r", "rb"):
             raw = cast(Any, _RawReader(self._native.open_read(path)))
@@ -327,13 +329,16 @@ class _WriteFile(io.RawIOBase):
         return self._native.write(data)
 
     def flush(self) -> None:
-        if not self.closed:
+        if not self.closed and not _a_block_has_failed():  # fsspec flushes before it closes
             self._native.flush()
 
     def close(self) -> None:
         if not self.closed:
             try:
-                self._native.close()
+                if _a_block_has_failed():
+                    self._native.abandon()
+                else:
+                    self._native.close()
             finally:
                 self._mark_closed()
 
@@ -357,6 +362,21 @@ class _WriteFile(io.RawIOBase):
     def _mark_closed(self) -> None:
         self.flush = lambda: None  # type: ignore[method-assign]  # RawIOBase.close() flushes
         super().close()
+
+
+def _a_block_has_failed() -> bool:
+    """Whether a ``with`` block of somebody else's file object ends with an exception, of which we are told nothing."""
+    if sys.exc_info()[0] is None:
+        return False
+    frame = sys._getframe(1).f_back
+    for _ in range(_FRAMES_OF_EXIT):
+        if frame is None:
+            return False
+        if frame.f_code.co_name == "__exit__":
+            given = (each if isinstance(each, tuple) else (each,) for each in frame.f_locals.values())
+            return any(isinstance(one, BaseException) for each in given for one in each)
+        frame = frame.f_back
+    return False
 
 
 def _status(name: str, status: _core.FileSystemStatus) -> FileStatus:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import fsspec
+import pandas
 import pytest
 from fsspec.tests import abstract
 
@@ -191,3 +192,42 @@ def test_tables_without_tensorflow(one_node: str, code: str) -> None:
         [sys.executable, "-c", url + code + end], capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("mode", ["wb", "w"])
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_a_block_that_fails_publishes_nothing(
+    files: IgniteFileSystem, mode: str, compression: str | None
+) -> None:
+    """fsspec closes the file without telling it why."""
+    url = files.unstrip_protocol("/half")
+    some = b"x" * 1_000_000 if mode == "wb" else "x" * 1_000_000
+    files.pipe("/half", b"whole")
+
+    def fail() -> None:
+        with fsspec.open(url, mode, compression=compression) as out:
+            out.write(some)
+            raise RuntimeError("the rest is lost")
+
+    with pytest.raises(RuntimeError, match="the rest is lost"):
+        fail()
+    assert files.cat("/half") == b"whole"
+    try:
+        raise KeyError("handled")
+    except KeyError:
+        with fsspec.open(url, mode, compression=compression) as out:  # this block does not fail
+            out.write(some)
+    with fsspec.open(url, mode.replace("w", "r"), compression=compression) as source:
+        assert source.read() == some
+
+
+def test_a_table_that_cannot_be_written_replaces_nothing(files: IgniteFileSystem) -> None:
+    class Unprintable:
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    url = files.unstrip_protocol("/t.csv")
+    pandas.DataFrame({"a": [1, 2]}).to_csv(url, index=False)
+    with pytest.raises(RuntimeError, match="no text"):
+        pandas.DataFrame({"a": ["x" * 100] * 20_000 + [Unprintable()]}).to_csv(url, index=False)
+    assert files.cat("/t.csv") == b"a\n1\n2\n"
