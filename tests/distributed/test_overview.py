@@ -262,11 +262,13 @@ def test_doctor_on_a_task_that_hangs_up(beside: Agents, job: Any) -> None:
     beside.processes[at].send_signal(signal.SIGSTOP)
     os.kill(victim.pid, signal.SIGKILL)
     try:
-        findings = _examine(beside.cluster, ports.reachable, agents.leases)
+        findings = _examine(beside.cluster, agents.leases, agents.beside_every_node, ports.reachable)
     finally:
         beside.processes[at].send_signal(signal.SIGCONT)
     assert f"chief 0 at {victim.address}: Connection refused" in _told(findings, "task ports", Level.WRONG)
-    assert f"agent {victim.node} has not renewed" in _told(findings, "leases", Level.WRONG)
+    # On a busy machine another agent has removed the lease before it is looked at.
+    told = "\n".join(finding.text for finding in findings if finding.level is Level.WRONG)
+    assert f"agent {victim.node} has not renewed" in told or f"beside Ignite node {victim.node}" in told
 
 
 def test_doctor_on_a_lost_node(beside: Agents) -> None:

@@ -88,7 +88,7 @@ def leases(patient: Patient) -> Iterable[Finding]:
         return
     until = time.monotonic() + _LOOKS_SECONDS
     proven: set[str] = set()
-    agents: set[str] = set()
+    agents = {f"agent {node}" for node in patient.seen.agents}
     with Observer(patient.endpoints, patient.zookeeper, patient.security, patient.timeouts) as observer:
         while True:
             seen = observer.look()
