@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import typer
 
+from ignite_strategy.cli.options import ADDRESS, ZOOKEEPER, chosen_endpoints
 from ignite_strategy.errors import IgniteStrategyError
 from ignite_strategy.runtime.registry import Registry, open_registry
 from ignite_strategy.runtime.scripts.signing import Key, read_key
-from ignite_strategy.settings import DEFAULT_PORT, Endpoint, ZooKeeper, parse_endpoints
+from ignite_strategy.settings import Endpoint, ZooKeeper, parse_endpoints
 
 __all__ = ["ADDRESS", "KEY_FILE", "ZOOKEEPER", "Meeting"]
 
-ADDRESS: Any = typer.Option(
-    None,
-    "--address",
-    "-a",
-    metavar="HOST:PORT",
-    help="An Ignite node. Without it the cluster of 'local up', else localhost:10800.",
-)
-ZOOKEEPER: Any = typer.Option(
-    None,
-    metavar="HOST:PORT,.../PATH",
-    envvar="IGNITE_STRATEGY_ZOOKEEPER",
-    help="Where the agents are met, if they were started with --zookeeper.",
-)
 KEY_FILE: Any = typer.Option(
     None, envvar="IGNITE_STRATEGY_KEY_FILE", help="The key of the agents; that of 'local up' is found."
 )
@@ -53,17 +40,11 @@ class Meeting(NamedTuple):
         """What the options say, completed from a local cluster that runs."""
         from ignite_strategy.local import state
 
-        endpoints = parse_endpoints(address)
-        if not endpoints and os.environ.get("IGNITE_DATASET_HOST"):
-            port = int(os.environ.get("IGNITE_DATASET_PORT") or DEFAULT_PORT)
-            endpoints = [Endpoint(os.environ["IGNITE_DATASET_HOST"], port)]
-        for cluster in state.list_running():
-            known = parse_endpoints(cluster.addresses)
-            if not endpoints and len(state.list_running()) == 1:
-                endpoints = known
-            if key_file is None and cluster.key_file and not set(known).isdisjoint(endpoints):
+        endpoints = chosen_endpoints(address)
+        for cluster in state.list_running() if key_file is None else ():
+            if cluster.key_file and not set(parse_endpoints(cluster.addresses)).isdisjoint(endpoints):
                 key_file = Path(cluster.key_file)
-        return Meeting(endpoints or [Endpoint("localhost", DEFAULT_PORT)], ZooKeeper.of(zookeeper), key_file)
+        return Meeting(endpoints, ZooKeeper.of(zookeeper), key_file)
 
     def key(self) -> Key | None:
         """The key, if one is known."""

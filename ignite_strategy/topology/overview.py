@@ -121,7 +121,7 @@ class JobView:
             return "silent"
         if self.record.closing:
             return "closing"
-        return "running" if all(task.state == "serving" for task in self.tasks) else "starting"
+        return "running" if all(task.state in ("serving", "done") for task in self.tasks) else "starting"
 
     def readers_of(self, cache: str) -> dict[int, TaskRecord]:
         """Partition -> the task that reads it."""

@@ -152,6 +152,7 @@ def test_traffic() -> None:
         ({"alive": False}, "silent"),
         ({"record": JobRecord("j", 1, ("a",), closing=True)}, "closing"),
         ({"tasks": (TaskRecord("chief", 0, "a", state="loaded"),)}, "starting"),
+        ({"tasks": (TaskRecord("chief", 0, "a", state="done"),)}, "running"),
     ],
 )
 def test_the_state_of_a_job(changes: dict[str, Any], state: str) -> None:
