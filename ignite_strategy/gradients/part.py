@@ -138,7 +138,7 @@ def pass_over(loss: TracedLoss, make: Rows, weights: Sequence[Any], values: Sequ
 
     with tf.control_dependencies(own.made):
         start = (tf.zeros([], tf.float64), tf.zeros([], tf.int64))
-        total, rows = make().reduce(start, add)
+        total, rows = _untuned(make()).reduce(start, add)
     with tf.control_dependencies([total, rows]):
         shares = [_share(loss, at, sums, touched) for at in range(len(loss.variables))]
     checks = [tf.math.is_finite(total)]
@@ -148,6 +148,15 @@ def pass_over(loss: TracedLoss, make: Rows, weights: Sequence[Any], values: Sequ
         gone = own.destroy()
     with tf.control_dependencies(gone):
         return Part.packed([tf.identity(tensor) for tensor in part.flat()], loss.kinds)
+
+
+def _untuned(dataset: Any) -> Any:
+    """TensorFlow's thread that tunes a pipeline may sleep through the end of a short pass, for up to a minute."""
+    if dataset.options().autotune.enabled is not None:
+        return dataset  # the user has chosen
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
 
 
 def _share(loss: TracedLoss, at: int, sums: dict[int, Any], touched: dict[int, Any]) -> Any:

@@ -61,12 +61,16 @@ class TracedLoss:
         def forward(*element: Any) -> Any:
             return self._loss(*element)
 
-        found = _trace(forward, element_spec).graph.trainable_variables
+        function = _trace(forward, element_spec)
+        captures = list(
+            _captures(function, self.name)
+        )  # in the order of their use, as the graph's list is not
+        found = [capture.variable for capture in captures if getattr(capture.variable, "trainable", False)]
         if not found:
             raise InvalidArgumentError(
                 f"{self.name}: the loss uses no trainable variable; make the variables before the aggregator"
             )
-        return tuple(found)
+        return found
 
     @property
     def replicas(self) -> list[Any]:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+
+from tests.conftest import without_ours
 
 pytestmark = [pytest.mark.integration, pytest.mark.distributed]
 tf = pytest.importorskip("tensorflow")
@@ -23,6 +28,7 @@ from tests.distributed import gradient_rows as data  # noqa: E402
 from tests.distributed.program import Program  # noqa: E402
 
 CACHE = "igs-p3-GRADIENTS"
+EXAMPLE = Path(data.__file__).parents[2] / "examples" / "gradients.py"
 PROGRAM = Path(data.__file__).with_name("gradient_program.py")
 
 
@@ -306,3 +312,16 @@ def test_an_eager_program_notices_a_lost_task_and_can_leave(addresses, tmp_path,
         assert program.exit(60) == 0
     finally:
         program.close()
+
+
+@pytest.mark.parametrize("form", [[], ["--eager"]])
+def test_the_example(addresses, tmp_path, form):
+    picture = tmp_path / "loss.svg"
+    command = [sys.executable, str(EXAMPLE), "--addresses", *addresses, "--plot", str(picture), *form]
+    done = subprocess.run(command, env=without_ours(os.environ), capture_output=True, text=True, timeout=150)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1].startswith(f"done: {'eager' if form else 'graph'}, 40 passes")
+    (line,) = ElementTree.parse(picture).iter("{http://www.w3.org/2000/svg}polyline")
+    heights = [float(point.split(",")[1]) for point in line.attrib["points"].split()]
+    assert len(heights) == 40
+    assert heights[-1] > heights[0]  # downwards
