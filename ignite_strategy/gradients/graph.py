@@ -93,7 +93,7 @@ class GraphAggregator:
         weights = [variable.value() for variable in traced.replicas]
         parts = []
         for task in self._tasks:
-            with tf.device(f"/job:{task[0]}/task:{task[1]}"), tf.name_scope(_scope(task)):
+            with tf.device(f"/job:{task[0]}/task:{task[1]}/device:CPU:0"), tf.name_scope(_scope(task)):
                 part = pass_over(traced, make, weights, traced.values)
             parts.append(part)
         checks = [_assert_finite(task, part, self.variables) for task, part in zip(self._tasks, parts)]

@@ -152,8 +152,6 @@ def pass_over(loss: TracedLoss, make: Rows, weights: Sequence[Any], values: Sequ
 
 def _untuned(dataset: Any) -> Any:
     """TensorFlow's thread that tunes a pipeline may sleep through the end of a short pass, for up to a minute."""
-    if dataset.options().autotune.enabled is not None:
-        return dataset  # the user has chosen
     options = tf.data.Options()
     options.autotune.enabled = False
     return dataset.with_options(options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
@@ -42,9 +42,7 @@ def connect(resolver: IgniteClusterResolver, patience: float) -> Link:
             cluster.setdefault(kind, {})[index] = str(link.endpoint((kind, index)))
         _held.enter_context(_functions_held())
         try:
-            tf.config.experimental_connect_to_cluster(
-                tf.train.ClusterSpec(cluster), make_master_device_default=False
-            )
+            _add(cluster)
         except tf.errors.OpError as error:
             _held.close()
             reason = explained(error, None, link)
@@ -52,6 +50,20 @@ def connect(resolver: IgniteClusterResolver, patience: float) -> Link:
             raise reason from error
         _link = link
         return link
+
+
+def _add(cluster: Mapping[str, Mapping[int, str]]) -> None:
+    """Adds tasks to a cluster of this process alone.
+
+    So TensorFlow gives them the functions that are there already, such as the user's own that were traced before;
+    connecting to them at once would give them those only that are traced later.
+    """
+    from tensorflow.python.eager import context
+
+    tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec({}), make_master_device_default=False)
+    definition = context.get_server_def()
+    definition.cluster.MergeFrom(tf.train.ClusterSpec(cluster).as_cluster_def())
+    context.update_server_def(definition)
 
 
 def disconnect(link: Link) -> None:
