@@ -73,8 +73,6 @@ class EagerAggregator:
         self._resolver = resolver
         self._check_finite = check_finite
         make, spec = rows_of(dataset)
-        # First: TensorFlow gives tasks the functions that are traced from then on.
-        self._link = connect(resolver, patience)
         self._loss = loss_ = TracedLoss(loss, spec, variables)
         self.variables = loss_.variables
 
@@ -82,6 +80,8 @@ class EagerAggregator:
             return pass_over(loss_, make, weights, values).flat()
 
         self._work: Any = None
+        self._closed = False
+        self._link = connect(resolver, patience)
         try:
             # One function for all tasks: its ops run where it is called.
             self._work = tf.function(work, autograph=False).get_concrete_function(
@@ -89,7 +89,12 @@ class EagerAggregator:
                 [tf.TensorSpec(value.shape, value.dtype) for value in loss_.values],
             )
         except tf.errors.OpError as error:
-            raise explained(error, None, self._link) from error
+            reason = explained(error, None, self._link)
+            self.close()
+            raise reason from error
+        except BaseException:
+            self.close()
+            raise
         resolver.on_close(self.close)
 
     def compute(self) -> Aggregate:
@@ -126,7 +131,9 @@ class EagerAggregator:
     def close(self) -> None:
         """Ends the use of the tasks; bounded, whatever has become of them. The resolver calls it when it closes."""
         self._work = None
-        disconnect(self._link)
+        if not self._closed:
+            self._closed = True
+            disconnect(self._link)
 
     def __enter__(self) -> EagerAggregator:
         return self

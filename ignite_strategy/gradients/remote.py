@@ -18,20 +18,22 @@ if TYPE_CHECKING:
 __all__ = ["connect", "disconnect", "own_executor"]
 
 _link: Link | None = None
+_users = 0  # aggregators that use it
 _connecting = threading.Lock()
 _held = contextlib.ExitStack()
 
 
 def connect(resolver: IgniteClusterResolver, patience: float) -> Link:
-    """Makes the tasks of a job the remote devices of this process, through a link.
+    """Makes the tasks of a job the remote devices of this process, through a link; until :func:`disconnect`.
 
     Raises:
       TaskLostError: A task is lost.
       ClusterError: TensorFlow cannot connect.
     """
-    global _link
+    global _link, _users
     with _connecting:
         if _link is not None and _link.leads_to(resolver):
+            _users += 1
             return _link
         if _link is not None:
             _leave(_link)
@@ -48,7 +50,7 @@ def connect(resolver: IgniteClusterResolver, patience: float) -> Link:
             reason = explained(error, None, link)
             link.close()
             raise reason from error
-        _link = link
+        _link, _users = link, 1
         return link
 
 
@@ -67,12 +69,15 @@ def _add(cluster: Mapping[str, Mapping[int, str]]) -> None:
 
 
 def disconnect(link: Link) -> None:
-    """Leaves the tasks, unless this process is connected to others by now."""
-    global _link
+    """Leaves the tasks when nobody uses them any more, unless this process is connected to others by now."""
+    global _link, _users
     with _connecting:
-        if _link is link:
-            _leave(link)
+        if _link is not link:
+            return
+        _users -= 1
+        if not _users:
             _link = None
+            _leave(link)
 
 
 def _leave(link: Link) -> None:
