@@ -8,6 +8,7 @@ Nothing here loads TensorFlow before it is used.
 * ``traced``      the user's loss function as a graph function that takes its variables from wherever it runs;
 * ``combine``     the sums of all tasks to one mean;
 * ``explain``     which task has failed, and why;
+* ``remote``      the tasks as remote devices of this process, for eager execution;
 * ``link``, ``link_process``  the way to the tasks, which ends every wait when one is lost.
 """
 
