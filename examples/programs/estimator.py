@@ -1,6 +1,6 @@
-"""Estimator between graphs: the same program in each task, asynchronous, with parameter servers. TensorFlow 2.15.
+"""Estimator between graphs: the same program in each task, with a parameter server and an evaluator. TensorFlow 2.15.
 
-ignite-strategy run --strategy parameter_server DIGITS examples/programs python estimator.py igfs:///digits/estimator
+ignite-strategy run --strategy parameter_server --evaluator DIGITS examples/programs python estimator.py igfs:///e
 """
 
 import sys
@@ -26,15 +26,15 @@ def model_fn(features, labels, mode):
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
 
 
-config = tf.estimator.RunConfig(model_dir=sys.argv[1], save_checkpoints_steps=50, log_step_count_steps=50)
+config = tf.estimator.RunConfig(model_dir=sys.argv[1], save_checkpoints_steps=100, log_step_count_steps=50)
 estimator = tf.estimator.Estimator(model_fn, config=config)
-tf.estimator.train_and_evaluate(
-    estimator,
-    tf.estimator.TrainSpec(lambda: digits.dataset().batch(32), max_steps=STEPS),
-    tf.estimator.EvalSpec(lambda: digits.dataset().batch(32), steps=10),
+evaluate = tf.estimator.EvalSpec(
+    lambda: digits.dataset().batch(32), steps=20, start_delay_secs=0, throttle_secs=1
 )
-print(f"{config.task_type} {config.task_id} done")
-if config.is_chief:
-    # A program of its own would do this while training goes on; here the chief does, at the end.
-    found = estimator.evaluate(lambda: digits.dataset().batch(32), steps=20)
+tf.estimator.train_and_evaluate(
+    estimator, tf.estimator.TrainSpec(lambda: digits.dataset().batch(32), max_steps=STEPS), evaluate
+)
+print(f"{config.task_type} {config.task_id} done", flush=True)
+if config.task_type == "evaluator":  # it has evaluated checkpoints all the time; this is the last one
+    found = estimator.evaluate(evaluate.input_fn, steps=20)
     print(f"step {found['global_step']}, accuracy {found['accuracy']:.3f}")

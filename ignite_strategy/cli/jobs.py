@@ -107,6 +107,7 @@ def _run(
     layout: str = typer.Option("auto", help="auto, partition, node, or a number: how many train."),
     ps: Optional[int] = typer.Option(None, min=0, help="Parameter servers."),
     balance: str = typer.Option("local", help="local, or even."),
+    evaluator: bool = typer.Option(False, "--evaluator", help="One more, which reads all, for Estimator."),
     restarts: int = typer.Option(5, min=0, help="How often in a row all are started again."),
     start_timeout: int = typer.Option(60, min=1, help="Until every program has begun, in seconds."),
 ) -> None:
@@ -135,6 +136,7 @@ def _run(
         int(layout) if layout.isdigit() else layout,
         ps,
         balance,
+        evaluator,
         restarts,
         start_timeout,
     )

@@ -49,6 +49,7 @@ class RunOptions(NamedTuple):
     layout: str | int
     ps: int | None
     balance: str
+    evaluator: bool
     restarts: int
     start_timeout: int
 
@@ -82,7 +83,9 @@ def _run(
 ) -> int:
     with contextlib.closing(connect(meeting.endpoints)) as connection:
         topology = discover(connection, options.cache)
-    assignment = assign_programs(topology, options.mode, options.layout, options.ps, options.balance)
+    assignment = assign_programs(
+        topology, options.mode, options.layout, options.ps, options.balance, options.evaluator
+    )
     job = job_id(options.cache)
     with contextlib.ExitStack() as stack:
         stack.callback(_forget, registry, job)

@@ -84,8 +84,9 @@ def cluster_key(job: str) -> str:
 def parse_task_name(name: str) -> TaskKey:
     """``worker:0`` -> its key."""
     kind, _, index = name.partition(":")
-    if kind not in ("chief", "worker", "ps") or not index.isdigit() or (kind == "chief" and index != "0"):
-        raise InvalidArgumentError(f"{name!r} is no task: chief:0, worker:N or ps:N")
+    alone = kind in ("chief", "evaluator")
+    if not (alone or kind in ("worker", "ps")) or not index.isdigit() or (alone and index != "0"):
+        raise InvalidArgumentError(f"{name!r} is no task: chief:0, worker:N, ps:N or evaluator:0")
     return TaskKey(kind, int(index))
 
 
@@ -257,6 +258,8 @@ class Request:
         tasks = tuple(_task_request(task) for task in body["tasks"])
         if not tasks or len({task.key for task in tasks}) != len(tasks):
             raise InvalidArgumentError(f"the tasks of request {body['job']!r} are none, or one twice")
+        if not body["program"] and any(task.key.type == "evaluator" for task in tasks):
+            raise InvalidArgumentError("evaluator:0 is no task of its own: only a user's program evaluates")
         environment = _environment(body["environment"])
         return Request(body["job"], body["attempt"], body["node"], tasks, environment, body["program"])
 

@@ -291,10 +291,10 @@ def test_keras_and_a_worker_that_is_killed(digits: House) -> None:
 
 
 def test_estimator_between_graphs(digits: House) -> None:
-    options = ("--strategy", "parameter_server")
+    options = ("--strategy", "parameter_server", "--evaluator")
     done = example(digits, "run", "python", "estimator.py", "igfs:///between", options=options)
     assert done.returncode == 0, done.stdout + done.stderr
-    found = next(line for line in done.stdout.splitlines() if line.startswith("[chief:0] step "))
+    found = next(line for line in done.stdout.splitlines() if line.startswith("[evaluator:0] step "))
     assert float(found.rpartition(" ")[2]) > 0.85
     assert "[worker:0] worker 0 done" in done.stdout
 

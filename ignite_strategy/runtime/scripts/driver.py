@@ -121,6 +121,8 @@ class Driver:
         """Starts the tasks; the command and the environment of the script."""
         program, plan = self._request.program, self._request.plan
         variables = {"IGNITE_STRATEGY_JOB": self._request.job}
+        if self._zookeeper is not None:
+            variables["IGNITE_STRATEGY_ZOOKEEPER"] = self._zookeeper.hosts
         if plan.tasks:
             self._runner = self._start_tasks()
             stack.callback(self._runner.close)

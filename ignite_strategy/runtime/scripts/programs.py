@@ -30,12 +30,13 @@ MODES = ("collective", "parameter_server", "coordinator")
 _BLAME_SECONDS = 8.0
 # Between the end of the chief and of those that train with it. Servers, and workers that a coordinator uses, never end.
 _LAST_SECONDS = {"collective": 60.0, "parameter_server": 10.0, "coordinator": 0.0}
+_EVALUATOR_SECONDS = 120.0  # for the last checkpoint
 _PROGRESS_SECONDS = 30.0
 _log = logging.getLogger(__name__)
 
 
 def assign_programs(
-    topology: Topology, mode: str, layout: str | int, ps: int | None, balance: str
+    topology: Topology, mode: str, layout: str | int, ps: int | None, balance: str, evaluator: bool = False
 ) -> Assignment:
     """Which programs there are, and what each reads.
 
@@ -46,14 +47,18 @@ def assign_programs(
       layout: As of a resolver.
       ps: Parameter servers; one where they are needed.
       balance: As of a resolver.
+      evaluator: Whether there is one, which reads all partitions and is no member of the cluster.
     """
     servers = ps if ps is not None else int(mode != "collective")
     plan = Layout(layout, chief=mode != "coordinator", ps=servers, balance=balance)
     assignment = assign([node.id for node in topology.nodes], topology.primaries, plan)
-    if mode != "coordinator":
-        return assignment
-    chief = TaskShare(TaskKey("chief", 0), assignment.replicas[0].node)
-    return Assignment((chief, *assignment.tasks), assignment.partitions)
+    tasks = assignment.tasks
+    if mode == "coordinator":
+        tasks = (TaskShare(TaskKey("chief", 0), assignment.replicas[0].node), *tasks)
+    if evaluator:
+        last = assignment.replicas[-1].node
+        tasks = (*tasks, TaskShare(TaskKey("evaluator", 0), last, tuple(range(assignment.partitions))))
+    return Assignment(tasks, assignment.partitions)
 
 
 @dataclass(frozen=True)
@@ -190,7 +195,9 @@ class ProgramRunner(JobRunner):
         if trainers[0] not in done:
             return False
         self._last_since = self._last_since or now
-        return len(done) == len(trainers) or now - self._last_since > _LAST_SECONDS[self._mode]
+        evaluates = any(key.type == "evaluator" for key in set(trainers) - set(done))
+        limit = _EVALUATOR_SECONDS if evaluates else _LAST_SECONDS[self._mode]
+        return len(done) == len(trainers) or now - self._last_since > limit
 
     def _decide(self, verdict: Verdict) -> None:
         if self.verdict is None:
