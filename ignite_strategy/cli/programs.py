@@ -25,7 +25,7 @@ from ignite_strategy.runtime.scripts.programs import ProgramRunner, assign_progr
 from ignite_strategy.runtime.scripts.records import Program
 from ignite_strategy.runtime.scripts.signing import Key
 from ignite_strategy.topology.assignment import TaskKey
-from ignite_strategy.topology.nodes import connect, discover
+from ignite_strategy.topology.nodes import Topology, connect, discover
 
 __all__ = ["RunOptions", "run"]
 
@@ -64,7 +64,11 @@ def run(options: RunOptions, meeting: Meeting) -> int:
     with meeting.registry() as registry:
         for again in range(options.restarts + 1):
             try:
-                return _run(options, meeting, registry, key, data)
+                topology = _topology(options, meeting, patient=again > 0)
+                # One of those that were given may be the next to leave.
+                known = [endpoint for node in topology.nodes for endpoint in node.endpoints[:1]]
+                meeting = meeting._replace(endpoints=list(dict.fromkeys([*meeting.endpoints, *known])))
+                return _run(options, meeting, registry, key, data, topology)
             except TaskLostError as error:
                 # With a node its partitions have gone to others: that takes another job.
                 if error.kind != "node" or again == options.restarts:
@@ -74,15 +78,29 @@ def run(options: RunOptions, meeting: Meeting) -> int:
     raise AssertionError("the last attempt returns or raises")
 
 
+def _topology(options: RunOptions, meeting: Meeting, patient: bool) -> Topology:
+    """The nodes and the primaries now; after a loss it may take a moment until the partitions are others'."""
+    until = time.monotonic() + (options.start_timeout if patient else 0)
+    while True:
+        try:
+            with contextlib.closing(connect(meeting.endpoints)) as connection:
+                topology = discover(connection, options.cache)
+            assign_programs(topology, options.mode, options.layout, options.ps, options.balance)
+            return topology
+        except IgniteStrategyError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(_PAUSE_SECONDS)
+
+
 def _run(
     options: RunOptions,
     meeting: Meeting,
     registry: Registry,
     key: Key,
     data: bytes,
+    topology: Topology,
 ) -> int:
-    with contextlib.closing(connect(meeting.endpoints)) as connection:
-        topology = discover(connection, options.cache)
     assignment = assign_programs(
         topology, options.mode, options.layout, options.ps, options.balance, options.evaluator
     )

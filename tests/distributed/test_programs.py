@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,13 @@ import psutil
 import pytest
 
 from ignite_strategy.errors import AuthenticationError
+from ignite_strategy.local import LocalCluster
 from ignite_strategy.runtime.records import AGENTS, Request, TaskRequest
 from ignite_strategy.runtime.scripts.records import ArchiveRecord, Program, RunRequest
 from ignite_strategy.runtime.scripts.signing import Key, Notary
 from ignite_strategy.settings import parse_endpoint
 from ignite_strategy.topology.assignment import TaskKey
+from ignite_strategy.topology.caches import connect, create_cache
 from tests.conftest import without_ours
 from tests.distributed.house import CACHE, MARK, SECONDS, House, processes
 
@@ -53,6 +57,10 @@ if what == "die":  # so often, then end well
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(0.3)
     sys.exit(1)  # as TensorFlow does when another is gone
+if what == "until":
+    print(os.environ["IGNITE_STRATEGY_PARTITIONS"], flush=True)
+    while not os.path.exists(more[0]):
+        time.sleep(0.1)
 if what == "wait":
     time.sleep(1000)
 """
@@ -156,6 +164,41 @@ def test_the_client_is_interrupted_and_an_agent_killed(house: House) -> None:
     assert client.returncode == 130, errors
     assert "agent" in errors
     house.until(lambda: not processes(mark), "nothing runs")
+
+
+def test_a_lost_node(house: House) -> None:
+    """Its partitions are others' then, and so is the work; also if it is the node that was named."""
+    with LocalCluster(nodes=2, agents=True, scripts=house.key_file) as own:
+        with contextlib.closing(connect(own.addresses)) as client:
+            create_cache(client, CACHE, partitions=2, backups=1)
+        flag = house.folder.parent / f"{MARK}-go"
+        command = [sys.executable, "-m", "ignite_strategy", "run", "--address", own.addresses[0]]
+        command += [
+            "--key-file",
+            str(house.key_file),
+            CACHE,
+            str(house.folder),
+            "python",
+            "member.py",
+            "until",
+            str(flag),
+        ]
+        client = subprocess.Popen(
+            command, env=without_ours(os.environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        try:
+            assert client.stdout is not None
+            first = sorted(client.stdout.readline() for _ in range(2))
+            own.nodes[0].kill()
+            line = client.stdout.readline()
+            flag.touch()
+            _, errors = client.communicate(timeout=SECONDS)
+        finally:
+            client.kill()
+        assert client.returncode == 0, errors
+        assert [each.split()[0] for each in first] == ["[chief:0]", "[worker:0]"]
+        assert line == '[chief:0] {"SCRIPTS": "0-1"}\n', "one program is left, and reads all"
+        assert "has left the cluster" in errors or "is gone" in errors
 
 
 # Refusals.
