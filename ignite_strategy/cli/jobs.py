@@ -27,7 +27,7 @@ _JOB: Any = typer.Argument(..., metavar="JOB", help="Id of the job, as 'ps' show
 def _start(
     cache: str = typer.Argument(..., metavar="CACHE", help="The cache whose partitions are trained on."),
     folder: Path = typer.Argument(..., metavar="JOB_DIR", help="The script's folder, or one file."),
-    command: List[str] = typer.Argument(..., metavar="COMMAND...", help="What is run there."),
+    command: List[str] = typer.Argument(..., metavar="COMMAND", help="What is run there, and its arguments."),
     address: Optional[str] = ADDRESS,
     zookeeper: Optional[str] = ZOOKEEPER,
     key_file: Optional[Path] = KEY_FILE,
@@ -60,6 +60,7 @@ def _start(
     from ignite_strategy.runtime.scripts.client import Scripts
     from ignite_strategy.runtime.scripts.records import TaskPlan
 
+    _check_order(command)
     plan = TaskPlan(
         cache=cache,
         strategy=_one_of("--strategy", strategy, "collective", "parameter_server"),
@@ -74,6 +75,11 @@ def _start(
     with meeting.registry() as registry:
         scripts = Scripts(registry, meeting.endpoints, meeting.key())
         sys.exit(follow.start(scripts, plan, folder, command, _variables(env or []), detach))
+
+
+def _check_order(command: list[str]) -> None:
+    if command[0].startswith("-"):
+        raise InvalidArgumentError(f"{command[0]} is no command: options go before CACHE")
 
 
 def _one_of(option: str, value: str, *allowed: str) -> str:
@@ -96,7 +102,7 @@ def _variables(given: list[str]) -> dict[str, str]:
 def _run(
     cache: str = typer.Argument(..., metavar="CACHE", help="The cache whose partitions are trained on."),
     folder: Path = typer.Argument(..., metavar="JOB_DIR", help="The program's folder, or one file."),
-    command: List[str] = typer.Argument(..., metavar="COMMAND...", help="What is run there."),
+    command: List[str] = typer.Argument(..., metavar="COMMAND", help="What is run there, and its arguments."),
     address: Optional[str] = ADDRESS,
     zookeeper: Optional[str] = ZOOKEEPER,
     key_file: Optional[Path] = KEY_FILE,
@@ -127,6 +133,7 @@ def _run(
     """  # noqa: D301
     from ignite_strategy.cli import programs
 
+    _check_order(command)
     options = programs.RunOptions(
         cache,
         folder,

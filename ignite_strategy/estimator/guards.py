@@ -99,6 +99,12 @@ def check_tf_config() -> None:
             f"the environment variable TF_CONFIG is not JSON ({error}): unset it in this process"
         ) from error
     if isinstance(found, dict) and (found.get("cluster") or found.get("task")):
+        own = os.environ.get("IGNITE_STRATEGY_JOB")
+        if own:
+            raise ClusterError(
+                f"this program is a part of job {own}, and TF_CONFIG describes the tasks of that: a script with a "
+                "resolver of its own is started with 'ignite-strategy start --no-tasks'"
+            )
         jobs = ", ".join(f"{job}: {tasks}" for job, tasks in dict(found.get("cluster") or {}).items())
         raise ClusterError(
             f"the environment variable TF_CONFIG describes another cluster ({jobs or 'a task only'}), "

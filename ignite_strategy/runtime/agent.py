@@ -42,7 +42,7 @@ from ignite_strategy.runtime.registry import Lease, LeaseView, Registry, Value, 
 from ignite_strategy.runtime.registry.zookeeper import check
 from ignite_strategy.runtime.scripts.agent import AgentScripts
 from ignite_strategy.runtime.scripts.hosted import HostedScript
-from ignite_strategy.runtime.scripts.signing import Key, read_key
+from ignite_strategy.runtime.scripts.signing import Key, Notary, read_key
 from ignite_strategy.runtime.supervisor import TaskProcess
 from ignite_strategy.settings import Endpoint, Timeouts, ZooKeeper, parse_endpoint
 from ignite_strategy.topology.address import advertise_address
@@ -90,6 +90,8 @@ class Agent:
         self._advertise = advertise
         self._tend_every = tend_every
         self._instance = uuid.uuid4().hex
+        # It remembers what was served for as long as the instance lives, whatever becomes of the node.
+        self._notary = Notary(key, self._instance) if key else None
         self._stop = threading.Event()
         self._has_served = False
 
@@ -217,7 +219,7 @@ class _Session:
             host,
             agent._instance,
             agent._folder,
-            agent._key,
+            agent._notary,
             agent._zookeeper,
         )
 

@@ -162,8 +162,7 @@ def foreign_tf_config(environment: Mapping[str, str] | None = None) -> str | Non
 
     A platform often leaves one behind. TensorFlow then refuses ``remote_cluster``, or follows the variable silently.
     """
-    variables = os.environ if environment is None else environment
-    text = variables.get("TF_CONFIG", "")
+    text = (os.environ if environment is None else environment).get("TF_CONFIG", "")
     if not text.strip():
         return None
     try:
@@ -171,11 +170,6 @@ def foreign_tf_config(environment: Mapping[str, str] | None = None) -> str | Non
     except ValueError:
         return f"TF_CONFIG is set but is not JSON: {text[:80]!r}; unset it"
     if isinstance(config, dict) and config.get("cluster"):
-        if variables.get("IGNITE_STRATEGY_JOB"):
-            return (
-                f"this is a part of job {variables['IGNITE_STRATEGY_JOB']}, which has tasks of its own, and TF_CONFIG "
-                "names them: a script with a resolver is started with 'ignite-strategy start --no-tasks'"
-            )
         return (
             f"TF_CONFIG names another cluster ({', '.join(map(str, config['cluster']))}), which TensorFlow would use "
             "instead of the Ignite cluster; unset TF_CONFIG in this process"

@@ -41,7 +41,7 @@ class House:
     def run(self, name: str, *arguments: str, signed: bool = False) -> subprocess.CompletedProcess[str]:
         command = self.command(name, *arguments, signed=signed)
         environment = without_ours(os.environ)
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS)
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=2 * SECONDS)
 
     def start(self, *script: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
         return self.run(

@@ -34,6 +34,13 @@ def test_foreign_tf_config_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         guards.check_tf_config()
 
 
+def test_the_tf_config_of_the_job_that_the_program_is_a_part_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TF_CONFIG", FOREIGN)
+    monkeypatch.setenv("IGNITE_STRATEGY_JOB", "digits-1")
+    with pytest.raises(ClusterError, match=r"job digits-1.*start --no-tasks"):
+        guards.check_tf_config()
+
+
 @pytest.mark.parametrize("text", ["", "{}", '{"rpc_layer": "grpc"}'])
 def test_tf_config_without_a_cluster_is_no_trap(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("TF_CONFIG", text)

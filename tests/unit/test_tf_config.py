@@ -101,9 +101,3 @@ def test_run_config_takes_every_tf_config(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setenv("TF_CONFIG", ClusterLayout(CLUSTER).tf_config(kind, 0))
         config = estimator.RunConfig()
         assert (config.task_type, config.task_id) == (kind, 0)
-
-
-def test_a_script_that_has_tasks_already() -> None:
-    variables = {"TF_CONFIG": '{"cluster": {"worker": ["h:1"]}}', "IGNITE_STRATEGY_JOB": "digits-1"}
-    assert "job digits-1" in str(foreign_tf_config(variables))
-    assert "start --no-tasks" in str(foreign_tf_config(variables))

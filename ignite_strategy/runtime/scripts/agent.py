@@ -30,7 +30,7 @@ from ignite_strategy.runtime.scripts.records import (
     parse_request,
     requests_folder,
 )
-from ignite_strategy.runtime.scripts.signing import Key, Notary
+from ignite_strategy.runtime.scripts.signing import Notary
 from ignite_strategy.settings import Endpoint, ZooKeeper, format_endpoint
 
 __all__ = ["AgentScripts"]
@@ -53,7 +53,7 @@ class AgentScripts:
       host: Under which this host is reached.
       instance: The run of the agent.
       folder: The agent's folder.
-      key: Its key; without one nothing is ever run.
+      notary: Tells which requests to serve; without one nothing is ever run.
       zookeeper: Where the registry is, if not in the cluster.
     """
 
@@ -65,20 +65,20 @@ class AgentScripts:
         host: str,
         instance: str,
         folder: Path,
-        key: Key | None,
+        notary: Notary | None,
         zookeeper: ZooKeeper | None,
     ) -> None:
         self._registry = registry
         self._node, self._endpoint, self._host, self._instance = node, endpoint, host, instance
         self._folder, self._zookeeper = folder, zookeeper
-        self._notary = Notary(key, instance) if key else None
+        self._notary = notary
         self._running: dict[str, HostedScript] = {}
         self._status: dict[str, ScriptStatus] = {}
         self._refused: dict[str, float] = {}
         self._orphans: dict[str, float] = {}
         self._polled = 0.0
         self._tidied = float("-inf")
-        if key is not None:
+        if notary is not None:
             shutil.rmtree(folder / "scripts", ignore_errors=True)  # of a run that was killed
 
     def accept(self, request: Request) -> Program | None:

@@ -78,6 +78,8 @@ class Member:
         if order is None:
             return 0
         own = {**self._variables(order["cluster"]), "IGNITE_STRATEGY_JOB": self._job}
+        if plan["zookeeper"]:
+            own["IGNITE_STRATEGY_ZOOKEEPER"] = str(plan["zookeeper"])
         node = parse_endpoint(plan["node"])
         environment = {**plan["environment"], **script_environment(node, workspace, program.environment, own)}
         output = OutputLog(Path.cwd(), f"{self._task.type}-{self._task.index}")
