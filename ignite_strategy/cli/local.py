@@ -66,6 +66,8 @@ def up(
     """  # noqa: D301
     from ignite_strategy.cli import up as command
 
+    if allow_scripts and not agents:
+        raise InvalidArgumentError("--allow-scripts is about agents: leave out --no-agents")
     options = command.UpOptions(nodes, port, agents, folder, heap, data, full_speed, allow_scripts)
     if detach:
         command.run_detached(options)

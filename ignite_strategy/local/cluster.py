@@ -69,7 +69,7 @@ class LocalCluster(Embedded):
         ``zookeeper=cluster.zookeeper.address``.
       discovery: ``"zookeeper"``: the nodes find each other through a ZooKeeper server, which is started for them; by
         default they do so by themselves.
-      scripts: The key file with which the agents run users' scripts, or True for a new one in ``folder``.
+      scripts: The key file with which agents run users' scripts, or True for a new one in ``folder``; starts agents.
 
     Attributes:
       nodes: The nodes.
@@ -149,7 +149,7 @@ class LocalCluster(Embedded):
             self.zookeeper = LocalZooKeeper(own, progress=progress)
         try:
             self._start(nodes, port)
-            if agents:
+            if agents or self.key_file is not None:
                 self._start_agents()
         except BaseException:
             if self.zookeeper is not None:

@@ -204,3 +204,22 @@ def test_sql_at_an_address_and_at_a_port() -> None:
     done = _call("local", "sql", "SELECT 1", "--address", "127.0.0.1:10800", "--port", "10800")
     assert done.returncode == 1
     assert "leave out --port" in done.stderr
+
+
+def test_scripts_with_the_key_of_a_local_cluster(run_folder: Path, port: int, tmp_path: Path) -> None:
+    """``start`` finds the address and the key by itself."""
+    process, _ = _start(port, "--agents", "--allow-scripts")
+    try:
+        (cluster,) = state.list_running()
+        assert cluster.key_file is not None
+        assert Path(cluster.key_file).stat().st_mode & 0o777 == 0o600
+        _local("sql", 'CREATE TABLE T (ID INT PRIMARY KEY, X INT) WITH "TEMPLATE=igs-p1-,CACHE_NAME=CACHE"')
+        (tmp_path / "job").mkdir()
+        done = _call("start", "--no-tasks", "CACHE", str(tmp_path / "job"), "sh", "-c", "echo hello; exit 4")
+        assert (done.returncode, done.stdout) == (4, "hello\n"), done.stderr
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    assert not Path(cluster.key_file).exists()
+    refused = _call("local", "up", "--no-agents", "--allow-scripts")
+    assert (refused.returncode, "leave out --no-agents" in refused.stderr) == (1, True)
