@@ -15,9 +15,10 @@ PYTHON ?= $(shell sh .ci/prerequisites python)
 SOURCES := $(shell find ignite_strategy/native cluster -type f) CMakeLists.txt pyproject.toml
 CPP := $(shell find ignite_strategy/native tests -name '*.cc' -o -name '*.h')
 PYTEST := $(PY) -m pytest
-# Files of tests that run at the same time, each process with a cluster of its own: some 3 GB for each. A process that
+# Files of tests that run at the same time, each process with a cluster of its own: some 3 GB for each, and much of it
+# waiting. A process that
 # ends early (a test that takes too long ends it) ends the run: the rest of its file would be waited for in vain.
-JOBS ?= 2
+JOBS ?= 3
 
 export IGNITE_STRATEGY_CACHE := $(CACHE)
 export PIP_CACHE_DIR := $(CACHE)/pip
@@ -69,7 +70,7 @@ demo: build ## Train the digits example on an embedded cluster, with both strate
 	@$(PY) examples/train_digits.py --nodes 2 --strategy collective --started-at $(STARTED)
 	@$(PY) examples/train_digits.py --nodes 2 --strategy parameter_server
 
-test: build newest ## All tests, on real servers: JOBS=2 files at a time
+test: build newest ## All tests, on real servers: JOBS=3 files at a time
 	@$(PYTEST) tests -n $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 test-matrix: build newest ## The data tests on Ignite 2.7.6, 2.8.1 and 2.17.0, with TensorFlow 2.15 and the newest
