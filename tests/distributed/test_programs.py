@@ -26,7 +26,7 @@ from ignite_strategy.topology.caches import connect, create_cache
 from tests.conftest import without_ours
 from tests.distributed.house import CACHE, MARK, SECONDS, House, processes
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.distributed, pytest.mark.timeout(300)]
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "programs"
 NEWEST = os.environ.get("IGNITE_STRATEGY_NEWEST_PYTHON", "")
@@ -291,7 +291,7 @@ def example(house: House, command: str, *program: str, options: tuple[str, ...] 
         env=without_ours(os.environ),
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=280,
     )
 
 
@@ -322,7 +322,7 @@ def test_keras_and_a_worker_that_is_killed(digits: House) -> None:
         if "keras_workers.py" in (process.info["cmdline"] or []) and "worker-0" in (process.info["cwd"] or "")
     )
     victim.kill()
-    rest, errors = client.communicate(timeout=150)
+    rest, errors = client.communicate(timeout=250)
     story = "\n".join([*seen, rest, errors])
     assert client.returncode == 0, story
     assert "worker 0" in errors
