@@ -15,9 +15,9 @@ PYTHON ?= $(shell sh .ci/prerequisites python)
 SOURCES := $(shell find ignite_strategy/native cluster -type f) CMakeLists.txt pyproject.toml
 CPP := $(shell find ignite_strategy/native tests -name '*.cc' -o -name '*.h')
 PYTEST := $(PY) -m pytest
-# Files of tests that run at the same time, each process with a cluster of its own: some 3 GB for each, and much of it
-# waiting. A process that
-# ends early (a test that takes too long ends it) ends the run: the rest of its file would be waited for in vain.
+# Files of tests that run at the same time, each process with a cluster of its own: some 3 GB for each, and many of them
+# only wait. A process that ends early (a test that takes too long ends it) ends the run: the rest of its file would be
+# waited for in vain.
 JOBS ?= 3
 
 export IGNITE_STRATEGY_CACHE := $(CACHE)
