@@ -36,7 +36,7 @@ _LONGEST = 2000
 _NODE = re.compile(r"\s*\[\[[^\n]*|\s*\[Op:[^\]]*\]|\{\{[^}]*\}\} ?")
 _STACK = re.compile(
     r"\s|$|=+$|:?\{|\(?\d+\) |(\w+: )?(Graph execution error|Detected at node|Node: |Original stack trace|From /job"
-    r"|Additional GRPC)"
+    r"|Additional GRPC|Recent warning and error logs)"
 )
 
 

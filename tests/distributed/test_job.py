@@ -412,6 +412,7 @@ def test_a_request_of_another_form_is_refused(agents: Agents) -> None:
                 "node": node,
                 "tasks": [{"task": "worker:0", "partitions": {}, "attempt": 1, "port": 0}],
                 "environment": {"LD_PRELOAD": "/tmp/evil.so"},
+                "program": {},
             },
         )
         _until(lambda: registry.get(status_key("evil", node)), 5, "the refusal")

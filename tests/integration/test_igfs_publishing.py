@@ -373,7 +373,7 @@ def test_directories_moved_into_each_other_make_no_cycle(files: FileSystem) -> N
 
 
 def test_a_directory_is_removed_only_while_it_is_empty(files: FileSystem) -> None:
-    done = itertools.count()
+    done: list[int] = []
 
     def create(number: int) -> None:
         path = f"/d/{number}"
@@ -383,7 +383,7 @@ def test_a_directory_is_removed_only_while_it_is_empty(files: FileSystem) -> Non
         except (NotFoundError, AlreadyExistsError):
             return  # the directory went before the file came
         assert files.read(path) == b"1"
-        next(done)
+        done.append(number)
         files.remove(path)
 
     def remove() -> None:
@@ -391,8 +391,11 @@ def test_a_directory_is_removed_only_while_it_is_empty(files: FileSystem) -> Non
             files.remove("/d")
         time.sleep(random.uniform(0, 0.005))
 
-    run_all(4, lambda: create(1), lambda: create(2), remove, remove)
-    assert next(done) > 5
+    for _ in range(10):  # on a busy machine the directory may go each time before the file comes
+        run_all(4, lambda: create(1), lambda: create(2), remove, remove)
+        if len(done) > 5:
+            break
+    assert len(done) > 5
 
 
 def test_many_writers_in_one_directory(files: FileSystem, one_node: str, name: str) -> None:
