@@ -66,15 +66,14 @@ void Tree::Remember(const Key& key, Id directory) {
 }
 
 // Reads one entry after the other from the root, several at once where hints allow. `passed` gets the
-// directories on the way, without the last entry.
-Place Tree::Walk(const Path& path, std::vector<Id>* passed, const Wait& wait) {
+// directories on the way, without the root and the last entry.
+Place Tree::Walk(const Path& path, std::vector<Place>* passed, const Wait& wait) {
   Id parent = kRoot;
   std::size_t at = 0;
   for (;;) {
     const std::vector<Key> keys = Predict(path, at, parent);
     std::vector<std::optional<Record>> records = store_.Get(keys, wait);
     for (std::size_t i = 0; i < keys.size() && keys[i].parent == parent; ++i) {
-      if (passed != nullptr) passed->push_back(parent);
       if (at + 1 == path.size()) return Place{keys[i], std::move(records[i])};
       ++at;
       const Path above(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(at));
@@ -82,6 +81,7 @@ Place Tree::Walk(const Path& path, std::vector<Id>* passed, const Wait& wait) {
       if (!records[i]->IsDirectory()) throw NotADirectory(above);
       parent = records[i]->id;
       Remember(keys[i], parent);
+      if (passed != nullptr) passed->push_back(Place{keys[i], std::move(records[i])});
     }
   }
 }

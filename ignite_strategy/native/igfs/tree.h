@@ -85,7 +85,7 @@ class Tree {
  private:
   std::vector<Key> Predict(const Path& path, std::size_t at, Id parent);
   void Remember(const Key& key, Id directory);
-  Place Walk(const Path& path, std::vector<Id>* passed, const Wait& wait);
+  Place Walk(const Path& path, std::vector<Place>* passed, const Wait& wait);
 
   Error NotFound(const Path& path) const;
   Error NotADirectory(const Path& path) const;
@@ -103,7 +103,7 @@ class Tree {
   void RemoveFiles(const std::vector<Key>& keys, const Wait& wait);
 
   bool TryRename(const Path& from, const Path& to, std::optional<Record>* moved, bool last, const Wait& wait);
-  void CheckNotBelow(Id moved, const Path& from, const Path& to, const Wait& wait);
+  std::vector<Place> WayTo(const Path& to, Id moved, const Path& from, const Wait& wait);
 
   Store store_;
   Collector collector_;

@@ -32,12 +32,16 @@ void Tree::Rename(const Path& from, const Path& to, const Wait& wait) {
                                   ": other processes keep changing the same entries");
 }
 
-// A cycle would cut the moved directory off from the root.
-void Tree::CheckNotBelow(Id moved, const Path& from, const Path& to, const Wait& wait) {
-  std::vector<Id> passed;
-  Walk(to, &passed, wait);
-  if (std::find(passed.begin(), passed.end(), moved) == passed.end()) return;
-  throw Error(Code::kInvalidArgument, Describe(from) + " cannot be moved into itself, to " + Describe(to));
+// The directories on the way from the root to `to`. Throws if `moved` is one of them: a cycle would cut it
+// off from the root.
+std::vector<Place> Tree::WayTo(const Path& to, Id moved, const Path& from, const Wait& wait) {
+  std::vector<Place> way;
+  Walk(to, &way, wait);
+  for (const Place& place : way) {
+    if (place.record->id != moved) continue;
+    throw Error(Code::kInvalidArgument, Describe(from) + " cannot be moved into itself, to " + Describe(to));
+  }
+  return way;
 }
 
 // False if the entries changed between looking and acting. `moved` is the source's record once a commit may
@@ -76,16 +80,23 @@ bool Tree::TryRename(const Path& from, const Path& to, std::optional<Record>* mo
     Transact(store_, what, wait, [&](Transaction& transaction) {
       trash = Record{};
       if (transaction.repeated()) *moved = source.record;
+      std::vector<Place> way;
       if (moves_directory && source.key.parent != target.key.parent) {
         const Key moves_key{kSystem, "moves"};
         Record moves = transaction.Get(moves_key).value_or(Record{});
         moves.kind = Kind::kMoves;
         ++moves.id;
-        CheckNotBelow(source.record->id, from, to, wait);
+        way = WayTo(to, source.record->id, from, wait);
         transaction.Put(moves_key, moves);
+        done = way.empty() || way.back().record->id == target.key.parent;
+        if (!done) return;
       }
       std::vector<Key> keys{source.key, target.key, HeaderKey(target.key.parent)};
       if (replaced != 0) keys.push_back(HeaderKey(replaced));
+      // Read within the transaction as well. A move that is just being committed shows its entries one after
+      // the other: what was seen of the way may be older than the count of moves.
+      const std::size_t first_of_way = keys.size();
+      for (const Place& place : way) keys.push_back(place.key);
       const auto now = transaction.Get(keys);
       if (!now[0] && transaction.repeated() && now[1] && now[1]->id == source.record->id) {
         done = true;
@@ -96,6 +107,7 @@ bool Tree::TryRename(const Path& from, const Path& to, std::optional<Record>* mo
                (!a || (a->kind == b->kind && (a->IsFile() || a->id == b->id)));
       };
       done = same(now[0], source.record) && (same(now[1], target.record) || (!moves_directory && !now[1]));
+      for (std::size_t i = 0; i < way.size(); ++i) done = done && same(now[first_of_way + i], way[i].record);
       if (!done) return;
       if (replaced != 0) {
         done = now[3] && now[3]->id == token;
