@@ -96,6 +96,8 @@ def generator() -> object:
 def broken_model_fn(features, labels, mode, config, params):  # type: ignore[no-untyped-def]
     if config.task_type == "worker":
         raise RuntimeError("the model of worker 0 is broken")
+    # A chief that is within a collective operation already leaves its server unusable (README, Limits).
+    time.sleep(2)
     return model_fn(features, labels, mode, config, params)
 
 
